@@ -2,9 +2,7 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <sstream>
@@ -22,11 +20,9 @@ namespace {
 
 using report::file_formats;
 using report::kJsonFormat;
-using report::kMarkdownFormat;
 using report::kPageFormat;
 
-// The word that names the summary of a job of GitHub Actions, and the variable that has its file.
-constexpr std::string_view kGithub = "github";
+// The variable of GitHub Actions that names the file of a job's summary.
 constexpr const char* kGithubSummary = "GITHUB_STEP_SUMMARY";
 
 constexpr std::size_t kMostWarnings = 10;
@@ -44,13 +40,6 @@ void print_warnings(const std::vector<std::string>& warnings, bool needed) {
   }
 }
 
-std::string flag_of(std::size_t format) { return base::concat("--", file_formats()[format].name); }
-
-// Whether the file is not replaced but the summary of a job, to which several commands add.
-bool is_github(std::size_t format, const std::string& file) {
-  return format == kMarkdownFormat && file == kGithub;
-}
-
 std::string github_summary() {
   const char* const file = std::getenv(kGithubSummary);
   if (file != nullptr && *file != '\0') return file;
@@ -61,49 +50,7 @@ std::string github_summary() {
 // A file as the next command names it; none for standard output.
 std::string shown_file(const std::string& file) { return is_stdout(file) ? "" : file; }
 
-bool same_file(const std::string& a, const std::string& b) {
-  std::error_code error;
-  return a == b || std::filesystem::equivalent(a, b, error);
-}
-
 }  // namespace
-
-AnswerFlags::AnswerFlags() : files(file_formats().size()) {}
-
-void AnswerFlags::add_to(CLI::App& command, const char* all_means, bool page) {
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (i != kJsonFormat && !page) continue;
-    command.add_option(flag_of(i), files[i], file_formats()[i].help);
-  }
-  if (page) {
-    command.add_option("--json-detail", detail, "which tensors the JSON has the numbers of")
-        ->check(CLI::IsMember({"all", "findings"}));
-  }
-  command.add_flag("--all", all, all_means);
-  command.add_option("--explain", explain, "also explain the finding of this number, from 1");
-  command.add_option("--format", format, "one screen, or the first line alone, never folded")
-      ->check(CLI::IsMember({"text", "line"}));
-  command.add_option("--color", colour, "when to use colour")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
-}
-
-const std::string& AnswerFlags::json() const { return files[kJsonFormat]; }
-std::string& AnswerFlags::json() { return files[kJsonFormat]; }
-std::string& AnswerFlags::page() { return files[kPageFormat]; }
-
-void require_own_files(const AnswerFlags& flags, const std::vector<NamedFile>& others) {
-  std::vector<NamedFile> named = others;
-  for (std::size_t i = 0; i < flags.files.size(); ++i) {
-    const std::string& file = flags.files[i];
-    if (file.empty() || is_github(i, file)) continue;
-    for (const auto& [name, path] : named) {
-      if (path.empty() || !same_file(path, file)) continue;
-      throw base::usage_error(flag_of(i), " and ", name, " name the same file, ", file,
-                              "; give each one of its own");
-    }
-    named.emplace_back(flag_of(i), file);
-  }
-}
 
 AnswerOutput::AnswerOutput(const AnswerFlags& flags) : flags_(flags) {
   for (std::size_t i = 0; i < flags_.files.size(); ++i) {

@@ -1,48 +1,23 @@
 // What a command that answers writes: its text on the terminal, and the files that were asked for.
-// Every such command declares these flags and writes through here, so a format of files is one line
-// of the table in answer_output.cpp, for all of them.
+// Every such command writes through here, so a format of files is one line of the table in
+// report/file_formats.cpp, for all of them.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstddef>
 #include <deque>
 #include <functional>
 #include <optional>
 #include <ostream>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "flags/answer.h"
 #include "outputs.h"
 #include "report/compare_report_json.h"
 #include "report/terminal_text.h"
 #include "report/text_report.h"
 
 namespace ttrace::app {
-
-struct AnswerFlags {
-  std::vector<std::string> files;  // by format, in the order of the table; empty: not asked for
-  std::string detail = "all";      // of the JSON
-  std::string colour = "auto";
-  std::string format = "text";
-  bool all = false;
-  std::size_t explain = 0;  // the finding to explain after the answer; 0: none
-
-  AnswerFlags();
-
-  // `all_means`: the help of --all. `page`: whether there is a page of what the command answers.
-  void add_to(CLI::App& command, const char* all_means, bool page = true);
-  const std::string& json() const;
-  std::string& json();
-  std::string& page();
-};
-
-// An argument or another output of the command, with the path that the user gave.
-using NamedFile = std::pair<std::string, std::string>;
-
-// Throws a usage error if a file of the answer is one of `others`, or two of them are the same file
-// or both standard output. Empty paths are none.
-void require_own_files(const AnswerFlags& flags, const std::vector<NamedFile>& others);
 
 struct Answer {
   // Both details only where a command has them: others pass over it.

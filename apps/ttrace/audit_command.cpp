@@ -6,6 +6,8 @@
 #include "base/files.h"
 #include "command.h"
 #include "engine/audit_trace.h"
+#include "flags/execution.h"
+#include "flags/flag_group.h"
 #include "inputs.h"
 #include "judge/calibration.h"
 #include "machine.h"
@@ -84,15 +86,16 @@ void add_audit_command(CLI::App& app, Action& action) {
       "audit", "check every tensor against what it was computed from; no reference");
   const auto flags = std::make_shared<AuditFlags>();
   command->add_option("RUN", flags->run, "the trace to check")->required();
-  command->add_option("--specification", flags->specification,
-                      "from which tensors every other one follows, and how");
-  command->add_flag("--exact", flags->exact,
-                    "multiply out every product, also where random probes find nothing");
+  add_specification_flag(*command, flags->specification);
+  FlagGroup(*command, kWhat)
+      .flag("--exact", flags->exact,
+            "multiply out every product, also where random probes find nothing");
   add_layout_flag(*command, flags->layout);
-  command->add_option("--tolerance", flags->tolerance,
-                      "a tolerance file, whose rules say which tensors to skip, and why");
+  FlagGroup(*command, kTraces)
+      .value("--tolerance FILE", flags->tolerance,
+             "a tolerance file, whose rules say which tensors to skip, and why");
   flags->selection.add_to(*command);
-  command->add_option("--threads", flags->threads, "threads to use; 0: one per core");
+  add_threads_flag(*command, flags->threads);
   flags->answer.add_to(*command, "print every finding in full and every tensor");
   command->footer(kHowToReadAudit);
   command->callback([flags, &action] { action = [flags] { return run_audit(*flags); }; });

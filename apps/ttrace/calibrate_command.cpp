@@ -10,6 +10,9 @@
 #include "command.h"
 #include "engine/calibrate_traces.h"
 #include "engine/compare_traces.h"
+#include "flags/answer.h"
+#include "flags/execution.h"
+#include "flags/flag_group.h"
 #include "inputs.h"
 #include "machine.h"
 #include "outputs.h"
@@ -104,19 +107,18 @@ void add_calibrate_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "calibrate", "estimate every tensor's tolerance from perturbed runs of the reference");
   const auto flags = std::make_shared<CalibrateFlags>();
-  command->add_option("REF", flags->reference, "the trusted trace: a file or a directory")
-      ->required();
+  add_reference(*command, flags->reference)->required();
   command
       ->add_option("NOISE", flags->noise,
                    "runs of the reference with its first activation perturbed; three are best")
       ->required();
-  command
-      ->add_option("-o,--output", flags->output,
-                   "the tolerance file (JSON) to write; rules of one that is there are kept")
+  add_output_flag(*command, flags->output,
+                  "the tolerance file (JSON) to write; rules of one that is there are kept")
       ->required();
-  command->add_option("--starter", flags->starter,
-                      "a run known to be good: rules that would let it pass are written too");
-  command->add_option("--threads", flags->threads, "number of threads (default: one per core)");
+  FlagGroup(*command, kTraces)
+      .value("--starter RUN", flags->starter,
+             "a run known to be good: rules that would let it pass are written too");
+  add_threads_flag(*command, flags->threads);
   command->footer(
       "Exit codes: 0 written, 2 usage, or input or output that cannot be read or written.");
   command->callback([flags, &action] { action = [flags] { return run_calibrate(*flags); }; });

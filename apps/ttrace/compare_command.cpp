@@ -8,6 +8,7 @@
 #include "command.h"
 #include "comparison.h"
 #include "comparison/checkpoint_lines.h"
+#include "flags/flag_group.h"
 #include "mpi_ranks.h"
 #include "outputs.h"
 #include "report/compare_report_json.h"
@@ -163,12 +164,14 @@ void add_compare_command(CLI::App& app, Action& action) {
       app.add_subcommand("compare", "compare a run with its reference, first divergence first");
   const auto flags = std::make_shared<CompareFlags>();
   flags->comparison.pair.add_to(*command, "the trace to check");
-  command->add_option("--truth", flags->comparison.truth,
-                      "the reference in higher precision: says which side is nearer to it");
-  command->add_flag("--common", flags->comparison.common,
-                    "judge what both sides have, and count what one side lacks");
-  command
-      ->add_option("--map-starter", flags->map_starter, "also write rules for --map to start from")
+  const FlagGroup traces(*command, kTraces);
+  traces.value("--truth RUN", flags->comparison.truth,
+               "the reference in higher precision: says which side is nearer to it");
+  FlagGroup(*command, kWhat)
+      .flag("--common", flags->comparison.common,
+            "judge what both sides have, and count what one side lacks");
+  traces
+      .value("--map-starter FILE", flags->map_starter, "also write rules for --map to start from")
       ->excludes("--map");
   flags->work.add_to(*command);
   flags->answer.add_to(*command, kAllOfComparison);

@@ -160,11 +160,6 @@ comparison::CompareReport Comparison::run(comparison::Checkpoint* work,
   return report;
 }
 
-void add_slices_flag(CLI::App& command, bool& all_slices) {
-  command.add_flag("--all-slices", all_slices,
-                   "every slice beyond its tolerance in the JSON, not the worst four");
-}
-
 Answer answer_of(const comparison::CompareReport& report, bool all_slices) {
   return {[&report, all_slices](report::Detail detail) {
             return report::json_text(report, {all_slices, detail});

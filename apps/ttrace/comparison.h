@@ -66,11 +66,6 @@ comparison::CompareReport run_comparison(const Comparison& comparison, const Sha
 // Appends to `why` of an interrupted comparison how to continue it.
 void add_resume_hint(const SharedWorkFlags& flags, comparison::CompareReport& report);
 
-// The help of --all.
-inline constexpr const char* kAllOfComparison = "print every finding in full and every tensor";
-
-void add_slices_flag(CLI::App& command, bool& all_slices);
-
 // What `compare` and `report merge` write.
 Answer answer_of(const comparison::CompareReport& report, bool all_slices);
 

@@ -91,8 +91,7 @@ void add_demo_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("demo", "see a bug found: writes a small pair of runs");
   const auto flags = std::make_shared<DemoFlags>();
   command->add_option("FOLDER", flags->folder, "a new folder (default: ttrace-demo)");
-  command->add_option("--color", flags->colour, "when to use colour")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
+  add_colour_flag(*command, flags->colour);
   command->footer("Exit codes: 0 written and shown, 2 usage, or the folder cannot be written.");
   command->callback([flags, &action] { action = [flags] { return run_demo(*flags); }; });
 }

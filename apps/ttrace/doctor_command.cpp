@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "command.h"
 #include "engine/doctor/examine.h"
+#include "flags/execution.h"
 #include "inputs.h"
 #include "installed.h"
 #include "machine.h"
@@ -127,10 +128,10 @@ void add_doctor_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "doctor", "can these two runs be compared? or, without any: what is installed?");
   const auto flags = std::make_shared<DoctorFlags>();
-  command->add_option("REF", flags->reference, "the trusted trace: a file or a directory");
+  add_reference(*command, flags->reference);
   command->add_option("RUN", flags->candidate, "the trace to check");
-  command->add_option("--noise", flags->noise, "noise runs of the reference");
-  command->add_option("--threads", flags->threads, "number of threads (default: one per core)");
+  add_noise_flag(*command, flags->noise);
+  add_threads_flag(*command, flags->threads);
   add_layout_flag(*command, flags->layout);
   command->footer(kHowToReadDoctor);
   command->callback([flags, &action] { action = [flags] { return run_doctor(*flags); }; });

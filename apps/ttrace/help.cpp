@@ -1,12 +1,12 @@
 #include "help.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/text.h"
+#include "flags/flag_group.h"
 
 namespace ttrace::app {
 namespace {
@@ -15,93 +15,6 @@ using base::concat;
 
 constexpr std::size_t kColumns = 100;
 constexpr std::size_t kDescriptions = 30;  // the column where they begin
-
-// A flag that takes a value: what the value is, and the group that the flag stands in. Flags that
-// are not listed are on or off, or list their values, and stand in the last group.
-struct FlagFacts {
-  std::string_view flag;
-  std::string_view value;
-  std::string_view group;
-};
-
-constexpr std::string_view kTraces = "Traces and rules";
-constexpr std::string_view kWhat = "What is judged";
-constexpr std::string_view kAnswer = "The answer";
-constexpr std::string_view kWork = "How the work is done";
-constexpr std::string_view kMade = "What is made";
-constexpr std::array kGroups{kTraces, kWhat, kMade, kAnswer, kWork};
-
-constexpr FlagFacts kFlags[]{
-    {"--noise", "RUN", kTraces},
-    {"--tolerance", "FILE", kTraces},
-    {"--layout", "FILE", kTraces},
-    {"--map", "FILE", kTraces},
-    {"--map-starter", "FILE", kTraces},
-    {"--truth", "RUN", kTraces},
-    {"--specification", "FILE", kTraces},
-    {"--candidate-specification", "FILE", kTraces},
-    {"--report", "FILE", kTraces},
-    {"--candidate", "COMMAND", kTraces},
-    {"--noise-runs", "N", kTraces},
-    {"--starter", "RUN", kTraces},
-    {"--spec", "FILE", kMade},
-    {"--tensors", "N", kMade},
-    {"--shape", "NxN", kMade},
-    {"--name", "NAME", kMade},
-    {"--dtype", "DTYPE", kMade},
-    {"--mesh", "AXES", kMade},
-    {"--place", "PLACES", kMade},
-    {"--chunk", "NxN", kMade},
-    {"--deflate", "LEVEL", kMade},
-    {"--shuffle", "", kMade},
-    {"--adamw", "", kMade},
-    {"--sparse", "", kMade},
-    {"--seed", "N", kMade},
-    {"--relative-noise", "SIZE", kMade},
-    {"--noise-seed", "N", kMade},
-    {"--fault", "FAULT", kMade},
-    {"--only", "GLOB", kWhat},
-    {"--skip", "GLOB", kWhat},
-    {"--kind", "KIND", kWhat},
-    {"--step", "N", kWhat},
-    {"--steps", "STEPS", kWhat},
-    {"--common", "", kWhat},
-    {"--layer", "GLOB", kWhat},
-    {"--all-layers", "", kWhat},
-    {"--exact", "", kWhat},
-    {"--manifest-only", "", kWhat},
-    {"--values", "", kWhat},
-    {"--expression", "", kWhat},
-    {"--json", "FILE", kAnswer},
-    {"--html", "FILE", kAnswer},
-    {"--markdown", "FILE|github", kAnswer},
-    {"--junit", "FILE", kAnswer},
-    {"--json-detail", "", kAnswer},
-    {"--plan", "FILE", kAnswer},
-    {"--output", "FILE", kAnswer},
-    {"--out", "FOLDER", kAnswer},
-    {"--all", "", kAnswer},
-    {"--all-slices", "", kAnswer},
-    {"--explain", "N", kAnswer},
-    {"--format", "", kAnswer},
-    {"--color", "", kAnswer},
-    {"--force", "", kAnswer},
-    {"--write", "", kAnswer},
-    {"--quiet", "", kAnswer},
-    {"--verbose", "", kAnswer},
-    {"--threads", "N", kWork},
-    {"--memory", "SIZE", kWork},
-    {"--device", "DEVICE", kWork},
-    {"--device-memory", "SIZE", kWork},
-    {"--isa", "NAME", kWork},
-    {"--resume", "FILE", kWork},
-    {"--limit", "TIME", kWork},
-    {"--to-end", "", kWork},
-    {"--part", "I/N", kWork},
-    {"--mpi", "", kWork},
-    {"--version", "", kWork},
-    {"--help", "", kWork},
-};
 
 struct Example {
   std::string_view command;
@@ -149,38 +62,6 @@ std::string long_name(const CLI::Option& option) {
   return option.get_lnames().empty() ? "" : concat("--", option.get_lnames().front());
 }
 
-const FlagFacts* facts_of(const CLI::Option& option) {
-  const auto* const found =
-      std::find_if(std::begin(kFlags), std::end(kFlags),
-                   [name = long_name(option)](const FlagFacts& one) { return one.flag == name; });
-  // `synth` makes noise of a size, where all others read runs.
-  static constexpr FlagFacts kNoiseToMake{"--noise", "SIZE", kMade};
-  if (found != std::end(kFlags) && found->flag == kNoiseToMake.flag &&
-      option.get_items_expected_max() == 1) {
-    return &kNoiseToMake;
-  }
-  return found == std::end(kFlags) ? nullptr : found;
-}
-
-std::string_view group_of(const CLI::Option& option) {
-  const FlagFacts* const facts = facts_of(option);
-  return facts == nullptr ? kGroups.back() : facts->group;
-}
-
-// "FILE", "RUN...", "auto|off".
-std::string value_of(const CLI::Option& option) {
-  if (option.get_items_expected_max() == 0) return "";
-  const FlagFacts* const facts = facts_of(option);
-  const std::string type = option.get_type_name();
-  std::string value(facts == nullptr ? "" : facts->value);
-  if (const std::size_t open = type.find('{'); value.empty() && open != std::string::npos) {
-    value = type.substr(open + 1, type.find('}') - open - 1);
-    std::replace(value.begin(), value.end(), ',', '|');
-  }
-  if (value.empty()) value = "VALUE";
-  return option.get_items_expected_max() > 1 ? value + "..." : value;
-}
-
 // `text` from column `begin` on, where `used` columns of the line are taken already.
 std::string described(std::string_view text, std::size_t used) {
   std::string out;
@@ -213,7 +94,9 @@ std::string line_of(const CLI::Option& option) {
   std::string left = "  ";
   for (const std::string& name : option.get_snames()) left += concat("-", name, ", ");
   left += long_name(option);
-  if (const std::string value = value_of(option); !value.empty()) left += concat(" ", value);
+  if (const std::string value = value_name(option); !value.empty()) {
+    left += concat(" ", value, option.get_items_expected_max() > 1 ? "..." : "");
+  }
   return left + described(option.get_description(), left.size());
 }
 
@@ -264,11 +147,11 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string, CLI::AppF
     const std::string name = concat("  ", option->get_name(true));
     help += name + described(option->get_description(), name.size());
   }
-  for (const std::string_view group : kGroups) {
+  for (const char* const group : kGroups) {
     bool first = true;
     for (const CLI::Option* option : shown_options(*app, false)) {
       // Every command has it, and the last line of the help of all says so.
-      if (group_of(*option) != group || long_name(*option) == "--help") continue;
+      if (option->get_group() != group || long_name(*option) == "--help") continue;
       if (first) help += concat(group, ":\n");
       first = false;
       help += line_of(*option);

@@ -5,40 +5,16 @@
 #include <ctime>
 #include <filesystem>
 
-#include "base/error.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "layout/layout_rules.h"
 #include "layout/mesh.h"
 #include "machine.h"
-#include "outputs.h"
 #include "trace/hdf5/trace_files.h"
 #include "trace/source.h"
 
 namespace ttrace::app {
-
-void SelectionFlags::add_to(CLI::App& command) {
-  command.add_option("--only", only, "only tensors whose name matches, repeatable");
-  command.add_option("--skip", skip, "not the tensors whose name matches, repeatable");
-  command.add_option("--kind", kinds, "only tensors of this kind, repeatable");
-  command.add_option("--step", steps, "only tensors of this step, repeatable");
-}
-
-comparison::Selection SelectionFlags::selection() const {
-  comparison::Selection selection{only, skip, {}, steps};
-  for (const std::string& name : kinds) {
-    const auto kind = trace::parse_kind(name);
-    if (!kind) {
-      std::vector<std::string> known;
-      for (const trace::Kind each : trace::kAllKinds) known.emplace_back(kind_name(each));
-      throw base::usage_error("--kind ", base::printable(name), ": there is no such kind",
-                              base::nearest_hint(name, known));
-    }
-    selection.kinds.push_back(*kind);
-  }
-  return selection;
-}
 
 std::string today() {
   const std::time_t now = std::time(nullptr);
@@ -47,10 +23,6 @@ std::string today() {
   std::array<char, 16> text{};
   std::strftime(text.data(), text.size(), "%Y-%m-%d", &local);
   return text.data();
-}
-
-void add_layout_flag(CLI::App& command, std::string& path) {
-  command.add_option("--layout", path, "rules that override the layouts of the run's manifest");
 }
 
 specification::Specification read_specification(const std::string& path, std::uint64_t held) {
@@ -87,29 +59,6 @@ OpenedTrace::OpenedTrace(const std::string& path, const std::string& layout_rule
   overridden_ = std::make_unique<trace::WithManifest>(
       *stored_,
       layout::with_layout_rules(stored_->manifest(), base::read_text(layout_rules), layout_rules));
-}
-
-void JudgedPairFlags::add_to(CLI::App& command, const std::string& candidate_is) {
-  command.add_option("REF", reference, "the trusted trace: a file or a directory")->required();
-  command.add_option("RUN", candidate, candidate_is + ": a file or a directory")->required();
-  command.add_option("--noise", noise,
-                     "perturbed runs of the reference (noise runs); three are best");
-  command.add_option("--tolerance", tolerance,
-                     "tolerances that `ttrace calibrate` wrote, with rules on top");
-  command.add_option("--threads", threads, "number of threads (default: one per core)");
-  add_layout_flag(command, layout);
-  command.add_option("--map", map,
-                     "rules that rename, split, join, transpose, trim or pad tensors");
-  selection.add_to(command);
-}
-
-void JudgedPairFlags::require_not_input(const std::string& output) const {
-  std::vector<std::string> inputs{reference, candidate};
-  inputs.insert(inputs.end(), noise.begin(), noise.end());
-  for (const std::string& file : {layout, map, tolerance}) {
-    if (!file.empty()) inputs.push_back(file);
-  }
-  for (const std::string& input : inputs) require_not_of_trace(output, input);
 }
 
 JudgedPair::JudgedPair(const JudgedPairFlags& flags) : flags_(flags), runs_(flags.noise.size()) {

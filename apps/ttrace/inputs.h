@@ -1,14 +1,13 @@
-// The inputs of commands: flags that name them, and the opened traces, rules and tolerances.
+// The inputs of commands, opened: traces, rules and tolerances.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "comparison/selection.h"
 #include "engine/compare_traces.h"
+#include "flags/traces.h"
 #include "judge/calibration.h"
 #include "specification/specification.h"
 #include "trace/source.h"
@@ -17,9 +16,6 @@ namespace ttrace::app {
 
 // The local date, such as "2026-11-21". Rules that skip tensors may end on a day.
 std::string today();
-
-// Adds --layout, which has the same meaning for every command that reads a run.
-void add_layout_flag(CLI::App& command, std::string& path);
 
 // Opens a trace and logs it under -v.
 std::unique_ptr<trace::Source> open_and_log(const std::string& path);
@@ -42,35 +38,6 @@ class OpenedTrace {
  private:
   std::unique_ptr<trace::Source> stored_;
   std::unique_ptr<trace::Source> overridden_;
-};
-
-// --only, --skip, --kind, --step. The kinds are parsed when the command runs.
-struct SelectionFlags {
-  std::vector<std::string> only;
-  std::vector<std::string> skip;
-  std::vector<std::string> kinds;
-  std::vector<std::uint64_t> steps;
-
-  void add_to(CLI::App& command);
-  // Throws a usage error on an unknown kind.
-  comparison::Selection selection() const;
-};
-
-// The flags of commands that judge a candidate against a reference.
-struct JudgedPairFlags {
-  std::string reference;
-  std::string candidate;
-  std::vector<std::string> noise;
-  std::string tolerance;
-  std::string layout;
-  std::string map;
-  unsigned threads = 0;
-  SelectionFlags selection;
-
-  // `candidate_is`: the help text of RUN.
-  void add_to(CLI::App& command, const std::string& candidate_is);
-  // Throws a usage error if `output` would overwrite one of the files that are read.
-  void require_not_input(const std::string& output) const;
 };
 
 // The traces, noise runs and rules that JudgedPairFlags name, opened.

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "command.h"
 #include "engine/inspect_trace.h"
+#include "flags/flag_group.h"
 #include "inputs.h"
 #include "report/expression_text.h"
 #include "specification/specification.h"
@@ -63,13 +64,14 @@ void add_inspect_command(CLI::App& app, Action& action) {
   const auto flags = std::make_shared<InspectFlags>();
   command->add_option("TRACE", flags->trace, "a file or a directory")->required();
   command->add_option("PATTERN", flags->selection.only, "only tensors whose name matches (globs)");
-  command->add_flag("--values", flags->values,
-                    "also read the data: norm, range, non-finite values");
-  command->add_flag("--expression", flags->expression,
-                    "show what each tensor should follow from, and whether the trace holds that");
-  command->add_option("--specification", flags->specification,
-                      "from which tensors every other one follows, for --expression; by default "
-                      "specification.json beside the trace");
+  const FlagGroup what(*command, kWhat);
+  what.flag("--values", flags->values, "also read the data: norm, range, non-finite values");
+  what.flag("--expression", flags->expression,
+            "show what each tensor should follow from, and whether the trace holds that");
+  FlagGroup(*command, kTraces)
+      .value("--specification FILE", flags->specification,
+             "from which tensors every other one follows, for --expression; by default "
+             "specification.json beside the trace");
   add_layout_flag(*command, flags->layout);
   flags->selection.add_to(*command);
   command->footer("Exit codes: 0 shown, 2 usage or unreadable input.");

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "command.h"
 #include "engine/lint_trace.h"
+#include "flags/flag_group.h"
 #include "inputs.h"
 #include "outputs.h"
 #include "report/terminal_text.h"
@@ -136,11 +137,13 @@ void add_lint_command(CLI::App& app, Action& action) {
       "lint", "check that a trace is what its manifest says, reading no numbers");
   const auto flags = std::make_shared<LintFlags>();
   command->add_option("TRACE", flags->trace, "a file or a directory")->required();
-  command->add_flag("--manifest-only", flags->options.manifest_only,
-                    "check the layout alone, open no rank file");
+  FlagGroup(*command, kWhat)
+      .flag("--manifest-only", flags->options.manifest_only,
+            "check the layout alone, open no rank file");
   add_layout_flag(*command, flags->layout);
-  command->add_flag("--write", flags->write,
-                    "first rebuild a lost manifest.json from the parts in the rank files");
+  FlagGroup(*command, kAnswer)
+      .flag("--write", flags->write,
+            "first rebuild a lost manifest.json from the parts in the rank files");
   command->footer("Exit codes: 0 clean, 1 findings, 2 usage or unreadable input.");
   command->callback([flags, &action] {
     // Outside of the action, which starts again after a crash of HDF5 and could then find its own

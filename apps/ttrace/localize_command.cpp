@@ -9,6 +9,7 @@
 #include "command.h"
 #include "comparison.h"
 #include "engine/localize_trace.h"
+#include "flags/flag_group.h"
 #include "inputs.h"
 #include "layout/layout_rules.h"
 #include "layout/map_rules.h"
@@ -163,17 +164,19 @@ void add_localize_command(CLI::App& app, Action& action) {
       "explain what a comparison found: what follows from its own inputs, and what not");
   const auto flags = std::make_shared<LocalizeFlags>();
   flags->comparison.pair.add_to(*command, "the trace to explain");
-  command->add_option("--specification", flags->specification,
-                      "from which tensors every other one follows, and how");
-  command->add_option("--candidate-specification", flags->candidate_specification,
-                      "the same of the candidate's code: what differs is a finding");
-  command->add_option("--layer", flags->layers,
-                      "also judge the modules that match, whatever was found");
-  command->add_flag("--all-layers", flags->all_layers, "also judge every module");
-  command->add_option("--report", flags->report,
-                      "the JSON report of comparing these traces; nothing is compared again");
-  command->add_option("--plan", flags->plan,
-                      "write a plan: a second pair of runs that isolates what differs");
+  const FlagGroup traces(*command, kTraces);
+  const FlagGroup what(*command, kWhat);
+  add_specification_flag(*command, flags->specification);
+  traces.value("--candidate-specification FILE", flags->candidate_specification,
+               "the same of the candidate's code: what differs is a finding");
+  what.value("--layer GLOB", flags->layers,
+             "also judge the modules that match, whatever was found");
+  what.flag("--all-layers", flags->all_layers, "also judge every module");
+  traces.value("--report FILE", flags->report,
+               "the JSON report of comparing these traces; nothing is compared again");
+  FlagGroup(*command, kAnswer)
+      .value("--plan FILE", flags->plan,
+             "write a plan: a second pair of runs that isolates what differs");
   flags->answer.add_to(*command, "print every finding and every module");
   command->footer(
       "Exit codes: 0 nothing to explain, 1 findings, 2 usage or unreadable input, 3 inconclusive.");

@@ -8,6 +8,8 @@
 #include "base/text.h"
 #include "command.h"
 #include "engine/merge_trace.h"
+#include "flags/answer.h"
+#include "flags/flag_group.h"
 #include "inputs.h"
 #include "outputs.h"
 #include "trace/hdf5/trace_files.h"
@@ -65,8 +67,9 @@ void add_merge_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("merge", "put the shards of a run together into one file");
   const auto flags = std::make_shared<MergeFlags>();
   command->add_option("RUN", flags->run, "a file or a directory")->required();
-  command->add_option("-o,--output", flags->output, "the HDF5 file to write")->required();
-  command->add_flag("--force", flags->force, "replace the file if it is there already");
+  add_output_flag(*command, flags->output, "the HDF5 file to write")->required();
+  FlagGroup(*command, kAnswer)
+      .flag("--force", flags->force, "replace the file if it is there already");
   add_layout_flag(*command, flags->layout);
   flags->selection.add_to(*command);
   command->footer(

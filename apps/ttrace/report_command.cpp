@@ -9,6 +9,8 @@
 #include "command.h"
 #include "comparison.h"
 #include "comparison/checkpoint_lines.h"
+#include "flags/execution.h"
+#include "flags/flag_group.h"
 #include "outputs.h"
 #include "report/compare_report_json.h"
 #include "report/file_formats.h"
@@ -143,9 +145,10 @@ void add_show_command(CLI::App& report, Action& action) {
   show->add_option("REPORT", flags->report, "the file in JSON, or FILE.json.gz")->required();
   std::vector<std::string> formats{kText, kLine};
   for (const report::FileFormat& format : report::file_formats()) formats.emplace_back(format.name);
-  show->add_option("--format", flags->format, "text, its first line alone, or a format of files")
-      ->check(CLI::IsMember(formats));
-  show->add_option("-o,--output", flags->output, "a file; - is standard output");
+  FlagGroup(*show, kAnswer)
+      .choice("--format", flags->format, formats,
+              "text, its first line alone, or a format of files");
+  add_output_flag(*show, flags->output, "a file; - is standard output");
   show->footer("Exit codes: 0 shown, 2 usage or unreadable input.");
   show->callback([flags, &action] { action = [flags] { return run_report_show(*flags); }; });
 }
@@ -160,7 +163,7 @@ void add_report_command(CLI::App& app, Action& action) {
       "merge", "join the parts of a comparison (`compare --part I/N --json FILE`) to its report");
   const auto flags = std::make_shared<ReportMergeFlags>();
   merge->add_option("PART", flags->parts, "the reports of all parts, in any order")->required();
-  merge->add_option("--threads", flags->threads, "number of threads (default: one per core)");
+  add_threads_flag(*merge, flags->threads);
   flags->answer.add_to(*merge, kAllOfComparison);
   add_slices_flag(*merge, flags->all_slices);
   merge->footer(

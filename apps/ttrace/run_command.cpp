@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "command.h"
 #include "comparison.h"
+#include "flags/flag_group.h"
 #include "localization.h"
 #include "outputs.h"
 #include "process.h"
@@ -131,17 +132,19 @@ void add_run_command(CLI::App& app, Action& action) {
   RecordingFlags& recording = flags->recording;
   command->add_option("COMMAND", recording.reference, "the reference's command, behind --")
       ->required();
-  command->add_option("--candidate", recording.candidate, "the candidate's command, in quotes")
+  const FlagGroup traces(*command, kTraces);
+  const FlagGroup work(*command, kWork);
+  traces.value("--candidate COMMAND", recording.candidate, "the candidate's command, in quotes")
       ->required();
-  command->add_option("--noise-runs", recording.noise_runs, "number of noise runs (default: 3)")
+  traces.value("--noise-runs N", recording.noise_runs, "number of noise runs (default: 3)")
       ->check(CLI::Range(0, 99));
-  command->add_option("--steps", recording.steps,
-                      "steps to record, such as 0,10-12 (default: the "
-                      "first)");
-  command->add_option("--out", flags->out,
-                      "the folder to keep everything in (default: ttrace-run)");
-  command->add_option("--limit", recording.limit, "most time for every job (default: 1h)");
-  command->add_flag("--to-end", recording.to_end, "let every job go on behind its recorded steps");
+  FlagGroup(*command, kWhat)
+      .value("--steps STEPS", recording.steps,
+             "steps to record, such as 0,10-12 (default: the first)");
+  FlagGroup(*command, kAnswer)
+      .value("--out FOLDER", flags->out, "the folder to keep everything in (default: ttrace-run)");
+  work.value("--limit TIME", recording.limit, "most time for every job (default: 1h)");
+  work.flag("--to-end", recording.to_end, "let every job go on behind its recorded steps");
   flags->answer.add_to(*command, kAllOfComparison);
   command->footer(kHowItRuns);
   command->callback([flags, &action] {

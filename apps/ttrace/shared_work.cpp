@@ -17,6 +17,7 @@
 #include "comparison/checkpoint.h"
 #include "comparison/checkpoint_lines.h"
 #include "comparison/division.h"
+#include "flags/flag_group.h"
 #include "process.h"
 #include "report/compare_report_json.h"
 #include "report/part_of_work_json.h"
@@ -219,12 +220,13 @@ void StateFile::give_up(int error) {
 }
 
 void SharedWorkFlags::add_to(CLI::App& command) {
-  command.add_option("--resume", resume,
-                     "keep what is finished in this file, and go on from what it has");
-  command.add_option("--part", part,
-                     "compare this share; `ttrace report merge` joins the --json files");
-  command.add_option("--mpi", mpi, "auto: processes that mpirun has started share the work")
-      ->check(CLI::IsMember({"auto", "off"}));
+  const FlagGroup shared(command, kWork);
+  shared.value("--resume FILE", resume,
+               "keep what is finished in this file, and go on from what it has");
+  shared.value("--part I/N", part,
+               "compare this share; `ttrace report merge` joins the --json files");
+  shared.choice("--mpi", mpi, {"auto", "off"},
+                "auto: processes that mpirun has started share the work");
 }
 
 void add_resume_hint(const SharedWorkFlags& flags, comparison::CompareReport& report) {

@@ -6,6 +6,9 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "command.h"
+#include "flags/answer.h"
+#include "flags/execution.h"
+#include "flags/flag_group.h"
 #include "machine.h"
 #include "outputs.h"
 #include "synth/dataset.h"
@@ -168,35 +171,30 @@ int run_synth(const SynthFlags& flags) {
   return 0;
 }
 
-void add_what(CLI::App& command, SynthFlags& flags) {
-  auto* spec = command.add_option("--spec", flags.spec,
-                                  "the tensors and meshes as JSON (schemas/synth-v1.md), in the "
-                                  "place of the flags from --tensors to --sparse");
-  auto* tensors = command.add_option("--tensors", flags.tensors, "how many")
+void add_what(const FlagGroup& made, SynthFlags& flags) {
+  auto* spec = made.value("--spec FILE", flags.spec,
+                          "the tensors and meshes as JSON (schemas/synth-v1.md), in the place of "
+                          "the flags from --tensors to --sparse");
+  auto* tensors = made.value("--tensors N", flags.tensors, "how many")
                       ->check(CLI::Range(std::uint64_t{1}, synth::kMostTensors));
-  auto* shape = command.add_option("--shape", flags.shape, "of each, as in 4096x1024");
-  auto* kind = command.add_option("--kind", flags.kind, "param, output, main_grad, ...");
+  auto* shape = made.value("--shape NxN", flags.shape, "of each, as in 4096x1024");
+  auto* kind = made.value("--kind KIND", flags.kind, "param, output, main_grad, ...");
   for (CLI::Option* flag :
-       {tensors, shape, kind,
-        command.add_option("--name", flags.name, "{i} is the tensor's number"),
-        command.add_option("--dtype", flags.dtype, "float32, bfloat16, float8_e4m3fn, int32, ..."),
-        command.add_option("--mesh", flags.mesh, "axes of the ranks, as in dp=2,tp=8")
+       {tensors, shape, kind, made.value("--name NAME", flags.name, "{i} is the tensor's number"),
+        made.value("--dtype DTYPE", flags.dtype, "float32, bfloat16, float8_e4m3fn, int32, ..."),
+        made.value("--mesh AXES", flags.mesh, "axes of the ranks, as in dp=2,tp=8")->delimiter(','),
+        made.value("--place PLACES", flags.places,
+                   "how tensors lie along an axis, as in tp=shard:1,dp=partial; also replicate, "
+                   "zigzag:DIM, strided:DIM:STRIDE, flat, only:K, stages")
             ->delimiter(','),
-        command
-            .add_option("--place", flags.places,
-                        "how tensors lie along an axis, as in tp=shard:1,dp=partial; also "
-                        "replicate, zigzag:DIM, strided:DIM:STRIDE, flat, only:K, stages")
-            ->delimiter(','),
-        command.add_option("--chunk", flags.chunk, "chunks of this shape, as in 64x1024"),
-        command.add_option("--deflate", flags.deflate, "compress, level 0 to 9")
+        made.value("--chunk NxN", flags.chunk, "chunks of this shape, as in 64x1024"),
+        made.value("--deflate LEVEL", flags.deflate, "compress, level 0 to 9")
             ->check(CLI::Range(0U, 9U)),
-        command.add_flag("--shuffle", flags.shuffle, "HDF5's shuffle filter"),
-        command
-            .add_flag("--adamw", flags.adamw,
-                      "a step of AdamW on these parameters: gradients, states and what it makes")
+        made.flag("--shuffle", flags.shuffle, "HDF5's shuffle filter"),
+        made.flag("--adamw", flags.adamw,
+                  "a step of AdamW on these parameters: gradients, states and what it makes")
             ->excludes(kind),
-        command.add_flag("--sparse", flags.sparse,
-                         "zeros that are not written and take no disk")}) {
+        made.flag("--sparse", flags.sparse, "zeros that are not written and take no disk")}) {
     flag->excludes(spec);
   }
 }
@@ -207,26 +205,26 @@ void add_synth_command(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("synth", "make traces for tests and benchmarks, healthy or with faults");
   const auto flags = std::make_shared<SynthFlags>();
-  command
-      ->add_option("-o,--output", flags->output,
-                   "NAME.h5: a reference in one file; else a directory of ranks")
+  add_output_flag(*command, flags->output,
+                  "NAME.h5: a reference in one file; else a directory of ranks")
       ->required();
-  add_what(*command, *flags);
-  command->add_option("--seed", flags->seed, "other values (default: the spec's, or 0)");
-  auto* noise = command->add_option("--noise", flags->noise,
-                                    "multiply every value by 1 + SIZE·ε·u before it is rounded, u "
-                                    "in [-1, 1), ε that of its dtype");
+  const FlagGroup made(*command, kMade);
+  add_what(made, *flags);
+  made.value("--seed N", flags->seed, "other values (default: the spec's, or 0)");
+  auto* noise = made.value("--noise SIZE", flags->noise,
+                           "multiply every value by 1 + SIZE·ε·u before it is rounded, u in "
+                           "[-1, 1), ε that of its dtype");
   noise->check(CLI::Range(0.0, 1e30));
-  command->add_option("--relative-noise", flags->relative_noise, "the same without ε")
+  made.value("--relative-noise SIZE", flags->relative_noise, "the same without ε")
       ->check(CLI::Range(0.0, 1e30))
       ->excludes(noise);
-  command->add_option("--noise-seed", flags->noise_seed, "another noise of the same size");
-  command->add_option("--fault", flags->faults,
-                      "plant one, as in scaled=1.01@NAME, nan@KIND/NAME (repeatable): scaled, "
-                      "shards_swapped, part_dropped, row_zeroed, stale, rounded_to_bf16, nan, "
-                      "key_missing; rank_missing=RANK");
-  command->add_flag("--manifest-only", flags->manifest_only, "manifest.json and no rank files");
-  command->add_option("--threads", flags->threads, "default: one per core");
+  made.value("--noise-seed N", flags->noise_seed, "another noise of the same size");
+  made.value("--fault FAULT", flags->faults,
+             "plant one, as in scaled=1.01@NAME, nan@KIND/NAME (repeatable): scaled, "
+             "shards_swapped, part_dropped, row_zeroed, stale, rounded_to_bf16, nan, "
+             "key_missing; rank_missing=RANK");
+  made.flag("--manifest-only", flags->manifest_only, "manifest.json and no rank files");
+  add_threads_flag(*command, flags->threads);
   command->footer("Exit codes: 0 written, 2 usage, or output that cannot be written.");
   command->callback([flags, &action] { action = [flags] { return run_synth(*flags); }; });
 }

@@ -13,7 +13,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "command.h"
-#include "device.h"
+#include "flags/execution.h"
+#include "flags/flag_group.h"
 #include "help.h"
 #include "machine.h"
 #include "process.h"
@@ -100,25 +101,16 @@ void add_top_level_flags(CLI::App& app) {
   limit_memory_by_default();
   app.fallthrough();
   app.formatter(std::make_shared<HelpFormatter>());
-  app.set_version_flag("-V,--version", version_text, "the version and what it was built with");
-  app.add_flag_callback(
-      "-q,--quiet", [] { base::set_log_level(base::LogLevel::kQuiet); },
+  app.set_version_flag("-V,--version", version_text, "the version and what it was built with")
+      ->group(kWork);
+  const FlagGroup answer(app, kAnswer);
+  answer.flag(
+      "-q,--quiet", [](std::int64_t) { base::set_log_level(base::LogLevel::kQuiet); },
       "the first line of the answer alone, no progress, no warnings");
-  app.add_flag_callback(
-      "-v,--verbose", [] { base::set_log_level(base::LogLevel::kVerbose); },
+  answer.flag(
+      "-v,--verbose", [](std::int64_t) { base::set_log_level(base::LogLevel::kVerbose); },
       "more about what is done, on stderr");
-  app.add_option_function<std::string>(
-      "--isa", [](const std::string& isa) { choose_instruction_set(isa); },
-      base::concat("instruction set; no result depends on it (", instruction_sets(), ")"));
-  app.add_option_function<std::string>(
-      "--device", [](const std::string& device) { choose_device(device); },
-      "cpu, cuda, cuda:1, cuda:0,1 or auto; no result depends on it");
-  app.add_option_function<std::string>(
-      "--device-memory", [](const std::string& size) { limit_device_memory(size); },
-      "most memory on every GPU (default: a quarter of it, at most 2G)");
-  app.add_option_function<std::string>(
-      "--memory", [](const std::string& size) { limit_memory(size); },
-      "most memory beside the manifests (default: a quarter, at most 2G)");
+  add_execution_flags(app);
   app.footer(
       "Exit codes: 0 all is well, 1 something is not, 2 usage or unreadable input, 3 too little\n"
       "could be checked. `ttrace help COMMAND` says what that means for a command. The flags above "

@@ -1,0 +1,84 @@
+#include "flags/answer.h"
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "flags/flag_group.h"
+#include "report/file_formats.h"
+
+namespace ttrace::app {
+namespace {
+
+using report::file_formats;
+using report::kJsonFormat;
+
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  return a == b || std::filesystem::equivalent(a, b, error);
+}
+
+}  // namespace
+
+AnswerFlags::AnswerFlags() : files(file_formats().size()) {}
+
+void AnswerFlags::add_to(CLI::App& command, const char* all_means, bool page) {
+  const FlagGroup answer(command, kAnswer);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (i != kJsonFormat && !page) continue;
+    const char* const value = i == report::kMarkdownFormat ? " FILE|github" : " FILE";
+    answer.value(flag_of_format(i) + value, files[i], file_formats()[i].help);
+  }
+  if (page) {
+    answer.choice("--json-detail", detail, {"all", "findings"},
+                  "which tensors the JSON has the numbers of");
+  }
+  answer.flag("--all", all, all_means);
+  answer.value("--explain N", explain, "also explain the finding of this number, from 1");
+  answer.choice("--format", format, {"text", "line"},
+                "one screen, or the first line alone, never folded");
+  add_colour_flag(command, colour);
+}
+
+const std::string& AnswerFlags::json() const { return files[kJsonFormat]; }
+std::string& AnswerFlags::json() { return files[kJsonFormat]; }
+std::string& AnswerFlags::page() { return files[report::kPageFormat]; }
+
+void add_colour_flag(CLI::App& command, std::string& colour) {
+  FlagGroup(command, kAnswer)
+      .choice("--color", colour, {"auto", "always", "never"}, "when to use colour");
+}
+
+void add_slices_flag(CLI::App& command, bool& all_slices) {
+  FlagGroup(command, kAnswer)
+      .flag("--all-slices", all_slices,
+            "every slice beyond its tolerance in the JSON, not the worst four");
+}
+
+CLI::Option* add_output_flag(CLI::App& command, std::string& path, const char* help) {
+  return FlagGroup(command, kAnswer).value("-o,--output FILE", path, help);
+}
+
+std::string flag_of_format(std::size_t format) {
+  return base::concat("--", file_formats()[format].name);
+}
+
+bool is_github(std::size_t format, const std::string& file) {
+  return format == report::kMarkdownFormat && file == "github";
+}
+
+void require_own_files(const AnswerFlags& flags, const std::vector<NamedFile>& others) {
+  std::vector<NamedFile> named = others;
+  for (std::size_t i = 0; i < flags.files.size(); ++i) {
+    const std::string& file = flags.files[i];
+    if (file.empty() || is_github(i, file)) continue;
+    for (const auto& [name, path] : named) {
+      if (path.empty() || !same_file(path, file)) continue;
+      throw base::usage_error(flag_of_format(i), " and ", name, " name the same file, ", file,
+                              "; give each one of its own");
+    }
+    named.emplace_back(flag_of_format(i), file);
+  }
+}
+
+}  // namespace ttrace::app

@@ -1,0 +1,50 @@
+#include "flags/traces.h"
+
+#include "flags/execution.h"
+#include "flags/flag_group.h"
+#include "outputs.h"
+
+namespace ttrace::app {
+
+CLI::Option* add_reference(CLI::App& command, std::string& path) {
+  return command.add_option("REF", path, "the trusted trace: a file or a directory");
+}
+
+void add_noise_flag(CLI::App& command, std::vector<std::string>& paths) {
+  FlagGroup(command, kTraces)
+      .value("--noise RUN", paths, "perturbed runs of the reference (noise runs); three are best");
+}
+
+void add_layout_flag(CLI::App& command, std::string& path) {
+  FlagGroup(command, kTraces)
+      .value("--layout FILE", path, "rules that override the layouts of the run's manifest");
+}
+
+void add_specification_flag(CLI::App& command, std::string& path) {
+  FlagGroup(command, kTraces)
+      .value("--specification FILE", path, "from which tensors every other one follows, and how");
+}
+
+void JudgedPairFlags::add_to(CLI::App& command, const std::string& candidate_is) {
+  const FlagGroup traces(command, kTraces);
+  add_reference(command, reference)->required();
+  command.add_option("RUN", candidate, candidate_is + ": a file or a directory")->required();
+  add_noise_flag(command, noise);
+  traces.value("--tolerance FILE", tolerance,
+               "tolerances that `ttrace calibrate` wrote, with rules on top");
+  add_threads_flag(command, threads);
+  add_layout_flag(command, layout);
+  traces.value("--map FILE", map, "rules that rename, split, join, transpose, trim or pad tensors");
+  selection.add_to(command);
+}
+
+void JudgedPairFlags::require_not_input(const std::string& output) const {
+  std::vector<std::string> inputs{reference, candidate};
+  inputs.insert(inputs.end(), noise.begin(), noise.end());
+  for (const std::string& file : {layout, map, tolerance}) {
+    if (!file.empty()) inputs.push_back(file);
+  }
+  for (const std::string& input : inputs) require_not_of_trace(output, input);
+}
+
+}  // namespace ttrace::app
