@@ -23,6 +23,7 @@ void add_explain_command(CLI::App& app, Action& action);
 void add_inspect_command(CLI::App& app, Action& action);
 void add_lint_command(CLI::App& app, Action& action);
 void add_localize_command(CLI::App& app, Action& action);
+void add_manual_commands(CLI::App& app, Action& action);
 void add_merge_command(CLI::App& app, Action& action);
 void add_report_command(CLI::App& app, Action& action);
 void add_run_command(CLI::App& app, Action& action);

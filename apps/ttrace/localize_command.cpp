@@ -160,8 +160,7 @@ int with_localization(const LocalizeFlags& flags, OutputFile& plan,
 
 void add_localize_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
-      "localize",
-      "explain what a comparison found: what follows from its own inputs, and what not");
+      "localize", "explain what a comparison found: what does not follow from its inputs");
   const auto flags = std::make_shared<LocalizeFlags>();
   flags->comparison.pair.add_to(*command, "the trace to explain");
   const FlagGroup traces(*command, kTraces);

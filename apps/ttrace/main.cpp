@@ -72,6 +72,7 @@ int main(int argc, char** argv) {
     ttrace::app::add_report_command(app, action);
     ttrace::app::add_selftest_command(app, action);
     ttrace::app::add_synth_command(app, action);
+    ttrace::app::add_manual_commands(app, action);
     return ttrace::app::parse_and_run(app, action, argc, argv);
   } catch (const std::bad_alloc&) {
     ttrace::base::report_error(ttrace::base::describe_out_of_memory());

@@ -15,8 +15,9 @@
 #include "command.h"
 #include "flags/execution.h"
 #include "flags/flag_group.h"
-#include "help.h"
 #include "machine.h"
+#include "manual/description.h"
+#include "manual/help.h"
 #include "process.h"
 
 namespace ttrace::app {
@@ -112,10 +113,9 @@ void add_top_level_flags(CLI::App& app) {
       "more about what is done, on stderr");
   add_execution_flags(app);
   app.footer(
-      "Exit codes: 0 all is well, 1 something is not, 2 usage or unreadable input, 3 too little\n"
-      "could be checked. `ttrace help COMMAND` says what that means for a command. The flags above "
-      "may\n"
-      "stand before or behind it.");
+      "Exit codes: 0 all is well, 1 something is not, 2 usage or unreadable input, 3 too little "
+      "could be\nchecked; `ttrace help COMMAND` says more. The flags above may stand before or "
+      "behind a command.");
 }
 
 // An option that takes one value and was given several; empty if there is none.

@@ -1,8 +1,5 @@
 #include "flags/execution.h"
 
-#include <string>
-
-#include "base/text.h"
 #include "device.h"
 #include "flags/flag_group.h"
 #include "machine.h"
@@ -17,7 +14,7 @@ void add_threads_flag(CLI::App& command, unsigned& threads) {
 void add_execution_flags(CLI::App& app) {
   const FlagGroup work(app, kWork);
   work.taken("--isa NAME", choose_instruction_set,
-             base::concat("instruction set; no result depends on it (", instruction_sets(), ")"));
+             "instruction set; no result depends on it (--version lists them)");
   work.taken("--device DEVICE", choose_device,
              "cpu, cuda, cuda:1, cuda:0,1 or auto; no result depends on it");
   work.taken("--device-memory SIZE", limit_device_memory,

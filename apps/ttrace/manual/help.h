@@ -12,7 +12,4 @@ class HelpFormatter : public CLI::Formatter {
                         CLI::AppFormatMode mode) const override;
 };
 
-// "ttrace report merge" of that command.
-std::string command_path(const CLI::App* app);
-
 }  // namespace ttrace::app
