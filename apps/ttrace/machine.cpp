@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/error.h"
+#include "base/instruction_sets.h"
 #include "base/text.h"
 #include "device.h"
 #include "measure/cpu/cpu_backend.h"
@@ -62,6 +63,7 @@ measure::ExecutionContext execution_context(unsigned threads) {
 
 void choose_instruction_set(const std::string& isa) {
   parsed().backend = &measure::cpu_backend(isa);
+  base::limit_instruction_sets(isa);
 }
 
 void limit_memory_by_default() {

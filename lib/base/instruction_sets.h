@@ -1,26 +1,27 @@
-// Which vector instructions this machine and its operating system offer. Asks the processor, as
-// __builtin_cpu_supports is what the compiler's runtime makes of it: zig's says no to everything,
-// and clang 16 does not know F16C.
+// Which vector instructions this machine and its operating system offer, and which of them all
+// kernels use. Asks the processor, as __builtin_cpu_supports is what the compiler's runtime makes
+// of it: zig's says no to everything, and clang 16 does not know F16C.
 #pragma once
 
+#include <string_view>
 #ifdef __x86_64__
 #include <cpuid.h>
+#endif
 
 namespace ttrace::base {
 
 struct InstructionSets {
-  bool avx2 = false;
-  bool avx512f = false;
   bool v3 = false;  // AVX2, BMI, BMI2, F16C and FMA: x86-64-v3, as far as kernels need it
   bool v4 = false;  // the same with AVX-512 F, BW, CD, DQ and VL: x86-64-v4
 };
 
 inline InstructionSets detect_instruction_sets() {
+  InstructionSets found;
+#ifdef __x86_64__
   unsigned int eax = 0;
   unsigned int ebx = 0;
   unsigned int ecx = 0;
   unsigned int edx = 0;
-  InstructionSets found;
   constexpr unsigned int kAvx = bit_OSXSAVE | bit_AVX;
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & kAvx) != kAvx) return found;
   const bool f16c_and_fma = (ecx & bit_F16C) != 0 && (ecx & bit_FMA) != 0;
@@ -32,19 +33,30 @@ inline InstructionSets detect_instruction_sets() {
   constexpr unsigned int kZmm = 0xe6;  // and masks, the upper halves of ZMM, ZMM 16 to 31
   if ((kept & kYmm) != kYmm || __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return found;
   const auto all = [&](unsigned int bits) { return (ebx & bits) == bits; };
-  found.avx2 = all(bit_AVX2);
-  found.avx512f = (kept & kZmm) == kZmm && all(bit_AVX512F);
   found.v3 = f16c_and_fma && all(bit_AVX2 | bit_BMI | bit_BMI2);
-  found.v4 =
-      found.v3 && found.avx512f && all(bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL);
+  found.v4 = found.v3 && (kept & kZmm) == kZmm &&
+             all(bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL);
+#endif
   return found;
 }
 
 // Found once.
-inline const InstructionSets& instruction_sets() {
+inline const InstructionSets& machine_instruction_sets() {
   static const InstructionSets found = detect_instruction_sets();
   return found;
 }
 
+// Those that are in use: all of the machine, unless they were limited.
+inline InstructionSets& instruction_sets() {
+  static InstructionSets used = machine_instruction_sets();
+  return used;
+}
+
+// Before any work: kernels stay with what they found when they were first used.
+inline void limit_instruction_sets(std::string_view isa) {
+  const InstructionSets& machine = machine_instruction_sets();
+  instruction_sets().v4 = machine.v4 && isa == "x86-64-v4";
+  instruction_sets().v3 = machine.v3 && (isa == "x86-64-v3" || isa == "x86-64-v4");
+}
+
 }  // namespace ttrace::base
-#endif

@@ -118,9 +118,8 @@ void multiply_thin(std::uint64_t m, std::uint64_t n, std::uint64_t k, MatrixView
 
 const ProductKernels& fastest_product_kernels() {
 #ifdef __x86_64__
-  const base::InstructionSets& machine = base::instruction_sets();
-  if (machine.avx2 && machine.avx512f) return kProductsV4;
-  if (machine.avx2) return kProductsV3;
+  if (base::instruction_sets().v4) return kProductsV4;
+  if (base::instruction_sets().v3) return kProductsV3;
 #endif
   return kProductsBaseline;
 }

@@ -24,8 +24,6 @@ TEST_CASE("instruction sets are those that the kernel of the system lists") {
   const ttrace::base::InstructionSets& found = ttrace::base::instruction_sets();
   const bool v3 =
       listed("avx2") && listed("bmi1") && listed("bmi2") && listed("f16c") && listed("fma");
-  CHECK(found.avx2 == listed("avx2"));
-  CHECK(found.avx512f == listed("avx512f"));
   CHECK(found.v3 == v3);
   CHECK(found.v4 == (v3 && listed("avx512f") && listed("avx512bw") && listed("avx512cd") &&
                      listed("avx512dq") && listed("avx512vl")));

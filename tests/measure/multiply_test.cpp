@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "base/instruction_sets.h"
+#include "measure/backend.h"
+#include "measure/cpu/kernel.h"
 #include "measure/cpu/product_kernels.h"
 #include "measure/products.h"
 #include "support/catch.h"
@@ -60,13 +62,27 @@ TEST_CASE("products add in ascending order of k, whatever the sizes and strides"
 }
 
 #ifdef __x86_64__
+TEST_CASE("all kernels use the instruction set that was chosen") {
+  for (const Kernel* usable : usable_kernels()) {
+    base::limit_instruction_sets(usable->isa);
+    CHECK(&kernel_in_use() == usable);
+    CHECK(cpu_backend().instruction_set() == usable->isa);
+    const std::string_view isa = usable->isa;
+    const ProductKernels& products = isa == "x86-64-v4"   ? kProductsV4
+                                     : isa == "x86-64-v3" ? kProductsV3
+                                                          : kProductsBaseline;
+    CHECK(&fastest_product_kernels() == &products);
+  }
+  base::instruction_sets() = base::machine_instruction_sets();
+}
+
 TEST_CASE("thin products are the same to the bit with every instruction set") {
   constexpr std::uint64_t kDepth = 77;
   const auto a = random_numbers(kThinRows * kDepth, 3);
   const auto b = random_numbers(kThinColumns * kDepth, 4);
   std::vector<ThinKernel> kernels{kProductsBaseline.add_thin};
-  if (base::instruction_sets().avx2) kernels.push_back(kProductsV3.add_thin);
-  if (base::instruction_sets().avx2 && base::instruction_sets().avx512f) {
+  if (base::instruction_sets().v3) kernels.push_back(kProductsV3.add_thin);
+  if (base::instruction_sets().v4) {
     kernels.push_back(kProductsV4.add_thin);
   }
   for (const ThinKernel kernel : kernels) {

@@ -49,7 +49,7 @@ const std::vector<CpuBackend>& backends() {
 
 }  // namespace
 
-const Backend& cpu_backend() { return backends().front(); }
+const Backend& cpu_backend() { return cpu_backend(kernel_in_use().isa); }
 
 const Backend& cpu_backend(std::string_view isa) {
   std::string known;
@@ -68,7 +68,7 @@ TileStats box_stats(const tensor::Box& box, std::span<const double> reference,
   TileStats stats;
   PairRequest request{input(reference), input(candidate), box};
   request.stats = &stats;
-  compute(*usable_kernels().front(), request);
+  compute(kernel_in_use(), request);
   return stats;
 }
 

@@ -10,8 +10,8 @@ std::vector<const Kernel*> detected() {
   std::vector<const Kernel*> kernels;
 #ifdef __x86_64__
   // Exactly the features that the kernels' objects are compiled with (CMakeLists.txt).
-  if (base::instruction_sets().v4) kernels.push_back(&kX8664V4Kernel);
-  if (base::instruction_sets().v3) kernels.push_back(&kX8664V3Kernel);
+  if (base::machine_instruction_sets().v4) kernels.push_back(&kX8664V4Kernel);
+  if (base::machine_instruction_sets().v3) kernels.push_back(&kX8664V3Kernel);
 #endif
   kernels.push_back(&kBaselineKernel);
   return kernels;
@@ -22,6 +22,14 @@ std::vector<const Kernel*> detected() {
 const std::vector<const Kernel*>& usable_kernels() {
   static const std::vector<const Kernel*> kernels = detected();
   return kernels;
+}
+
+const Kernel& kernel_in_use() {
+#ifdef __x86_64__
+  if (base::instruction_sets().v4) return kX8664V4Kernel;
+  if (base::instruction_sets().v3) return kX8664V3Kernel;
+#endif
+  return kBaselineKernel;
 }
 
 StoredType stored_as(tensor::DType dtype) {

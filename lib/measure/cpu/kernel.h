@@ -95,6 +95,8 @@ extern const Kernel kX8664V4Kernel;
 
 // Those that this machine can run, the fastest first; never empty.
 const std::vector<const Kernel*>& usable_kernels();
+// The fastest that base::instruction_sets() allows.
+const Kernel& kernel_in_use();
 
 // Returns how a kernel reads a floating-point type; throws an internal error for others.
 StoredType stored_as(tensor::DType dtype);

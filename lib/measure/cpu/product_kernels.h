@@ -33,7 +33,7 @@ extern const ProductKernels kProductsBaseline;
 extern const ProductKernels kProductsV3;  // of x86-64 alone, as the next
 extern const ProductKernels kProductsV4;
 
-// Those of the best instruction set that this machine has.
+// The fastest that base::instruction_sets() allows.
 const ProductKernels& fastest_product_kernels();
 
 }  // namespace ttrace::measure

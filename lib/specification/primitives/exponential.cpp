@@ -7,9 +7,8 @@ namespace {
 
 ExponentialKernel fastest() {
 #ifdef __x86_64__
-  const base::InstructionSets& machine = base::instruction_sets();
-  if (machine.avx2 && machine.avx512f) return kExponentialsV4;
-  if (machine.avx2) return kExponentialsV3;
+  if (base::instruction_sets().v4) return kExponentialsV4;
+  if (base::instruction_sets().v3) return kExponentialsV3;
 #endif
   return kExponentialsBaseline;
 }
