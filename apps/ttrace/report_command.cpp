@@ -16,6 +16,7 @@
 #include "report/file_formats.h"
 #include "report/page/shown_text.h"
 #include "report/part_of_work_json.h"
+#include "report_commands.h"
 
 namespace ttrace::app {
 namespace {
@@ -159,6 +160,7 @@ void add_report_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("report", "what can be done with reports in JSON");
   command->require_subcommand(1);
   add_show_command(*command, action);
+  add_report_diff_command(*command, action);
   CLI::App* merge = command->add_subcommand(
       "merge", "join the parts of a comparison (`compare --part I/N --json FILE`) to its report");
   const auto flags = std::make_shared<ReportMergeFlags>();

@@ -21,8 +21,6 @@ namespace {
 using base::concat;
 
 constexpr std::size_t kMostLines = 20;  // of what a case says
-// The outcomes of tensors that were checked and are right.
-constexpr std::array<std::string_view, 3> kRight{"match", "holds", "zero_within_rounding"};
 // Those that say nothing is there to compare with.
 constexpr std::array<std::string_view, 2> kErrors{"unreadable", "incomparable"};
 // Of an audit: what follows from nothing is no case.
@@ -56,9 +54,10 @@ std::string line_of(const PageTensor& tensor) {
 }
 
 std::string_view result_of(const PageTensor& tensor) {
+  if (tensor.known) return "skipped";
   if (has(kErrors, tensor.outcome)) return "error";
   if (tensor.alarming) return "failure";
-  return has(kRight, tensor.outcome) ? "" : "skipped";
+  return is_right(tensor.outcome) ? "" : "skipped";
 }
 
 // How much a result counts of those of one module: a failure most, "skipped" least.
@@ -92,8 +91,9 @@ Case case_of_module(const PageAnswer& answer, std::uint64_t step, const std::str
 
 Case case_of_verdict(const PageAnswer& answer) {
   Case verdict{concat("ttrace.", answer.command), "verdict"};
-  const bool good = answer.verdict == "match" || answer.verdict == "holds" ||
+  const bool fine = answer.verdict == "match" || answer.verdict == "holds" ||
                     answer.verdict == "nothing to explain";
+  const bool good = fine && answer.exit_code == 0;  // a known difference may have expired
   if (!good) verdict.result = answer.verdict == "inconclusive" ? "error" : "failure";
   verdict.type = answer.verdict;
   verdict.message = answer.headline;
@@ -121,7 +121,8 @@ std::vector<Case> cases_of(const PageAnswer& answer) {
   if (!answer.tensors.empty()) return cases;
   // An explanation has findings alone.
   for (const PageFinding& finding : answer.findings) {
-    cases.push_back({concat("ttrace.", answer.command), finding.title, "failure", finding.outcome,
+    cases.push_back({concat("ttrace.", answer.command), finding.title,
+                     finding.known ? "skipped" : "failure", finding.outcome,
                      finding.place.empty() ? finding.title : finding.place});
   }
   return cases;

@@ -1,5 +1,6 @@
 #include "report/markdown.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -55,8 +56,7 @@ std::string findings_table(const PageAnswer& answer) {
                " | ", measured ? base::short_number(*tensor->second->used) : "", " | ",
                shortened(cause_of(finding)), " |\n");
   }
-  const std::uint64_t more =
-      answer.findings_total - std::min<std::uint64_t>(answer.findings_total, kMostRows);
+  const std::size_t more = answer.findings.size() - std::min(answer.findings.size(), kMostRows);
   if (more > 0) text += concat("\nand ", base::plural(more, "more finding"), "\n");
   return text + "\n";
 }
@@ -136,7 +136,7 @@ std::string markdown_text(std::string_view text) {
 std::string markdown(std::string_view json, const std::string& file) {
   const base::JsonDocument document(json, file);
   const PageAnswer answer = read_page_answer(document.root());
-  return concat("### ttrace ", answer.command, "&#58; ", markdown_text(capitals(answer.verdict)),
+  return concat("### ttrace ", answer.command, "&#58; ", markdown_text(verdict_in_words(answer)),
                 "\n\n**", shortened(answer.headline), "**\n\n", findings_table(answer),
                 counts_line(answer), remarks_list(answer), runs_line(answer), "\n",
                 code(answer.repeat), "\n");

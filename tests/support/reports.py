@@ -18,6 +18,7 @@ SCHEMA_FILES = {
     "ttrace.audit/1": "audit.schema.json",
     "ttrace.localize/1": "localize.schema.json",
     "ttrace.selftest/1": "selftest.schema.json",
+    "ttrace.diff/1": "diff.schema.json",
 }
 
 

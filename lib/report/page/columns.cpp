@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -95,7 +97,9 @@ std::string page_columns(const PageAnswer& answer) {
   for (std::size_t i = 0; i < answer.tensors.size(); ++i) {
     index_of.emplace(answer.tensors[i].id, i);
   }
-  std::string out = "{\"findings\":" + array(answer.findings, [&](const PageFinding& finding) {
+  const std::span<const PageFinding> cards =
+      std::span(answer.findings).first(std::min(answer.findings.size(), kMostCards));
+  std::string out = "{\"findings\":" + array(cards, [&](const PageFinding& finding) {
                       return finding_json(finding, index_of);
                     });
   out += ",\"mesh\":" + mesh_json(answer) + ",\"meshRanks\":" + counts_json(answer.mesh_ranks);

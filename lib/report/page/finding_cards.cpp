@@ -120,9 +120,10 @@ Markup page_findings(const PageAnswer& answer) {
   for (const PageTensor& tensor : answer.tensors) by_id.emplace(tensor.id, &tensor);
   out.open("section",
            {{"id", "findings"}, {"class", "findings"}, {"aria-labelledby", "h-findings"}});
-  out.element("h2", base::plural(answer.findings_total, "finding"), {{"id", "h-findings"}});
+  out.element("h2", base::plural(answer.findings.size(), "finding"), {{"id", "h-findings"}});
   std::size_t number = 0;
   for (const PageFinding& finding : answer.findings) {
+    if (number == kMostCards) break;
     const std::string anchor = base::concat("finding-", ++number);
     const auto found = by_id.find(finding.id);
     const PageTensor* tensor = found == by_id.end() ? nullptr : found->second;
@@ -149,8 +150,8 @@ Markup page_findings(const PageAnswer& answer) {
     add_links("computed from", finding.depends_on, kMostBefore, out);
     out.close("article");
   }
-  if (answer.findings_total > answer.findings.size()) {
-    out.element("p", base::concat("and ", answer.findings_total - answer.findings.size(),
+  if (answer.findings.size() > kMostCards) {
+    out.element("p", base::concat("and ", answer.findings.size() - kMostCards,
                                   " more findings: their tensors are in the table, and --json has "
                                   "them in full"));
   }

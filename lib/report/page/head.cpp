@@ -20,7 +20,7 @@ const char* class_of(const std::string& verdict) {
 Markup page_head(const PageAnswer& answer) {
   Markup out;
   out.open("p", {{"class", std::string("verdict ") + class_of(answer.verdict)}});
-  out.element("strong", capitals(answer.verdict)).close("p");
+  out.element("strong", verdict_in_words(answer)).close("p");
   out.element("h1", answer.headline);
   if (!answer.counts.empty()) {
     out.open("ul", {{"class", "counts"}, {"aria-label", answer.counted_as + " by outcome"}});

@@ -42,6 +42,7 @@ struct PageTensor {
   std::optional<double> eps;  // the error in units of the type's rounding
   std::optional<double> allowed;
   bool alarming = false;  // an outcome that makes a run bad
+  bool known = false;     // excused as a known difference
 };
 
 // A part of the candidate's tensor that the same ranks hold.
@@ -85,6 +86,7 @@ struct PageFinding {
   std::vector<std::vector<std::uint64_t>> replica_classes;
   std::vector<std::uint64_t> shape;
   std::vector<PageShard> shards;
+  bool known = false;  // excused as a known difference
 };
 
 struct PageMeshAxis {
@@ -95,6 +97,8 @@ struct PageMeshAxis {
 struct PageAnswer {
   std::string command;  // that gave it: "compare"
   std::string verdict;
+  std::uint64_t exit_code = 0;
+  std::uint64_t but_for_known = 0;  // findings that are excused in a verdict that is good
   std::string headline;
   std::vector<std::string> remarks;  // what was not checked, and why the answer is worth less
   std::vector<PageRun> runs;
@@ -102,7 +106,6 @@ struct PageAnswer {
   std::vector<std::pair<std::string, std::uint64_t>> counts;  // tensors by outcome, none of them 0
   std::string counted_as;                                     // "tensors"
   std::vector<PageFinding> findings;
-  std::uint64_t findings_total = 0;  // more than `findings` where there are very many
   std::vector<PageTensor> tensors;
   bool has_all_tensors = true;  // of the report: not with --json-detail findings
   std::vector<PageMeshAxis> mesh;
@@ -110,7 +113,13 @@ struct PageAnswer {
   std::vector<PageFact> made_by;
 };
 
-// At most so many findings have a card.
+// "DIVERGED", "MATCH but for 3 known".
+std::string verdict_in_words(const PageAnswer& answer);
+
+// Whether a tensor of this outcome was checked and is right.
+bool is_right(std::string_view outcome);
+
+// At most so many findings have a card on a page.
 inline constexpr std::size_t kMostCards = 60;
 
 }  // namespace ttrace::report

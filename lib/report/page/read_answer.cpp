@@ -1,5 +1,9 @@
 #include "report/page/read_answer.h"
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "base/text.h"
 #include "report/audit_report.h"
 #include "report/compare_report_json.h"
@@ -22,7 +26,47 @@ constexpr Reader kReaders[] = {
     {kLocalizeSchema, read_localize},
 };
 
+// Says of findings whose known differences they are, and of differences that excuse nothing why.
+void add_known_differences(const base::JsonCursor& root, PageAnswer& answer) {
+  const auto list = root.find("known");
+  if (!list) return;
+  std::vector<std::string> sentences;
+  for (const base::JsonCursor& one : list->items()) {
+    const std::string id = text_at(one, "id");
+    const std::string state = text_at(one, "state");
+    sentences.push_back(base::concat(id.empty() ? text_at(one, "pattern") : id, ", ",
+                                     text_at(one, "owner"), ", until ", text_at(one, "expires"),
+                                     ": ", text_at(one, "reason")));
+    if (state == "matched") continue;
+    const std::string why = text_at(one, "why");
+    answer.remarks.push_back(base::concat("known difference ", sentences.back(), ": ",
+                                          words(state), why.empty() ? "" : ", ", why));
+  }
+  std::map<std::string, std::uint64_t> by_id;
+  const auto findings = root.find("frontier");
+  for (const base::JsonCursor& item : (findings ? *findings : root.require("findings")).items()) {
+    const auto known = item.find("known");
+    if (known) by_id.emplace(item.require("id").as_string(), known->as_count());
+  }
+  for (PageFinding& finding : answer.findings) {
+    const auto by = by_id.find(finding.id);
+    if (by == by_id.end() || by->second >= sentences.size()) continue;
+    finding.known = true;
+    finding.facts.emplace(finding.facts.begin(), "known", sentences[by->second]);
+  }
+}
+
 }  // namespace
+
+bool is_right(std::string_view outcome) {
+  return outcome == "match" || outcome == "holds" || outcome == "zero_within_rounding";
+}
+
+std::string verdict_in_words(const PageAnswer& answer) {
+  const std::string verdict = capitals(answer.verdict);
+  if (answer.but_for_known == 0) return verdict;
+  return base::concat(verdict, " but for ", answer.but_for_known, " known");
+}
 
 PageAnswer read_page_answer(const base::JsonCursor& root) {
   const base::JsonCursor schema = root.require("schema");
@@ -31,9 +75,12 @@ PageAnswer read_page_answer(const base::JsonCursor& root) {
     PageAnswer answer;
     answer.verdict = root.require("verdict").as_string();
     answer.headline = text_at(root, "headline");
+    answer.exit_code = root.require("exit_code").as_count();
+    if (const auto known = root.find("but_for_known")) answer.but_for_known = known->as_count();
     answer.has_all_tensors = text_at(root, "detail") != "findings";
     add_made_by(root, answer);
     reader.read(root, answer);
+    add_known_differences(root, answer);
     return answer;
   }
   throw schema.error(

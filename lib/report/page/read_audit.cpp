@@ -64,14 +64,13 @@ void read_audit(const JsonCursor& root, PageAnswer& answer) {
   }
   add_warnings(root, answer);
   for (const JsonCursor& item : root.require("findings").items()) {
-    ++answer.findings_total;
-    if (answer.findings.size() < kMostCards) answer.findings.push_back(audit_finding(item));
+    answer.findings.push_back(audit_finding(item));
   }
   std::map<std::string, std::uint64_t> counts;
   for (const JsonCursor& item : root.require("results").items()) {
     PageTensor tensor = tensor_from(item);
     add_share_of_bound(item, tensor);
-    tensor.alarming = tensor.outcome == "broken";
+    tensor.alarming = tensor.outcome == "broken" && !tensor.known;
     ++counts[tensor.outcome];
     answer.tensors.push_back(std::move(tensor));
   }

@@ -49,9 +49,8 @@ void read_localize(const JsonCursor& root, PageAnswer& answer) {
   add_warnings(root, answer);
   std::map<std::string, std::uint64_t> counts;
   for (const JsonCursor& item : root.require("findings").items()) {
-    ++answer.findings_total;
     ++counts[item.require("outcome").as_string()];
-    if (answer.findings.size() < kMostCards) answer.findings.push_back(localized_finding(item));
+    answer.findings.push_back(localized_finding(item));
   }
   answer.counts.assign(counts.begin(), counts.end());
   if (!answer.headline.empty()) return;

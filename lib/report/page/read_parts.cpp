@@ -191,6 +191,8 @@ PageTensor tensor_from(const JsonCursor& result) {
   out.dtype = text_at(result, "dtype");
   out.rule = text_at(result, "rule");
   out.reason = text_at(result, "reason");
+  const auto known = result.find("known");
+  out.known = known && known->as_bool();
   return out;
 }
 
@@ -267,7 +269,7 @@ PageFinding judged_finding(const JsonCursor& item) {
 
 std::string first_of_findings(const PageAnswer& answer) {
   return base::concat("first at ", answer.findings.front().title, ", of ",
-                      base::plural(answer.findings_total, "finding"));
+                      base::plural(answer.findings.size(), "finding"));
 }
 
 void add_warnings(const JsonCursor& root, PageAnswer& answer) {

@@ -48,7 +48,7 @@ void add_finding(const PageFinding& finding, std::size_t number, const PageTenso
 }
 
 std::string answer_line(const PageAnswer& answer) {
-  return base::concat(capitals(answer.verdict), "  ", base::printable(answer.headline), "\n");
+  return base::concat(verdict_in_words(answer), "  ", base::printable(answer.headline), "\n");
 }
 
 }  // namespace
@@ -77,8 +77,8 @@ std::string shown_text(std::string_view json, const std::string& file) {
     const auto found = by_id.find(answer.findings[i].id);
     add_finding(answer.findings[i], i + 1, found == by_id.end() ? nullptr : found->second, text);
   }
-  if (answer.findings_total > kMostFindings) {
-    text += base::concat("\n  and ", answer.findings_total - kMostFindings,
+  if (answer.findings.size() > kMostFindings) {
+    text += base::concat("\n  and ", answer.findings.size() - kMostFindings,
                          " more findings: --format html, or the JSON itself\n");
   }
   text += "\n";

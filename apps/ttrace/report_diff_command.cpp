@@ -1,0 +1,54 @@
+#include <memory>
+
+#include "answer_output.h"
+#include "base/deflate.h"
+#include "base/files.h"
+#include "report/nights/diff_text.h"
+#include "report_commands.h"
+
+namespace ttrace::app {
+namespace {
+
+struct ReportDiffFlags {
+  std::string older;
+  std::string newer;
+  AnswerFlags answer;
+};
+
+int run_report_diff(const ReportDiffFlags& flags) {
+  require_own_files(flags.answer, {{"OLD", flags.older}, {"NEW", flags.newer}});
+  AnswerOutput output(flags.answer);
+  const report::NightDiff diff =
+      report::diff_reports(base::gunzipped(base::read_text(flags.older), flags.older), flags.older,
+                           base::gunzipped(base::read_text(flags.newer), flags.newer), flags.newer);
+  return output.write({[&](report::Detail) { return report::diff_json(diff); },
+                       [&](const report::TextStyle& style, std::ostream& out) {
+                         report::write_diff(diff, style, out);
+                       },
+                       {},
+                       diff.exit_code});
+}
+
+}  // namespace
+
+void add_report_diff_command(CLI::App& report, Action& action) {
+  CLI::App* command = report.add_subcommand(
+      "diff", "what is new in a report since another one: newly diverged, healed, worse, better");
+  const auto flags = std::make_shared<ReportDiffFlags>();
+  command->add_option("OLD", flags->older, "the earlier report in JSON, or FILE.json.gz")
+      ->required();
+  command->add_option("NEW", flags->newer, "the later one, of the same command")->required();
+  command->add_option("--json", flags->answer.json(),
+                      "also write JSON; - is standard output, FILE.gz is compressed");
+  command->add_flag("--all", flags->answer.all, "list every finding and tensor that changed");
+  command->add_option("--format", flags->answer.format, "one screen, or its first line alone")
+      ->check(CLI::IsMember({"text", "line"}));
+  command->add_option("--color", flags->answer.colour, "when to use colour")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  command->footer(
+      "Exit codes: 0 nothing newly diverged, 1 something is, 2 usage or unreadable report, 3 that\n"
+      "cannot be said.");
+  command->callback([flags, &action] { action = [flags] { return run_report_diff(*flags); }; });
+}
+
+}  // namespace ttrace::app
