@@ -12,6 +12,7 @@
 #include "judge/calibration.h"
 #include "machine.h"
 #include "outputs.h"
+#include "flags/policy.h"
 #include "report/audit_report.h"
 #include "report/terminal_text.h"
 #include "specification/specification.h"
@@ -28,6 +29,7 @@ struct AuditFlags {
   bool exact = false;
   SelectionFlags selection;
   AnswerFlags answer;
+  PolicyFlags policy;
 };
 
 // The rules of a tolerance file; those whose last day is over skip nothing.
@@ -41,9 +43,12 @@ judge::Policy rules_that_skip(const std::string& file) {
 
 int run_audit(const AuditFlags& flags) {
   for (const std::string& file : flags.answer.files) require_not_of_trace(file, flags.run);
-  require_own_files(flags.answer, {{"--specification", flags.specification},
-                                   {"--tolerance", flags.tolerance},
-                                   {"--layout", flags.layout}});
+  std::vector<NamedFile> others = flags.policy.files();
+  others.emplace_back("--specification", flags.specification);
+  others.emplace_back("--tolerance", flags.tolerance);
+  others.emplace_back("--layout", flags.layout);
+  require_own_files(flags.answer, others);
+  const auto policy = flags.policy.read();
   AnswerOutput output(flags.answer);
   const OpenedTrace trace(flags.run, flags.layout);
   engine::AuditOptions options;
@@ -63,11 +68,12 @@ int run_audit(const AuditFlags& flags) {
   audit::AuditReport report = engine::audit_trace(*trace, options);
   report.environment.version = version();
 
-  return output.write({[&](report::Detail detail) { return report::audit_json(report, detail); },
-                       [&](const report::TextStyle& style, std::ostream& out) {
-                         report::write_audit(report, style, out);
-                       },
-                       report.warnings, audit::exit_code(report.verdict)});
+  const Answer answer{[&](report::Detail detail) { return report::audit_json(report, detail); },
+                      [&](const report::TextStyle& style, std::ostream& out) {
+                        report::write_audit(report, style, out);
+                      },
+                      report.warnings, audit::exit_code(report.verdict)};
+  return output.write(policed(answer, policy));
 }
 
 constexpr const char* kHowToReadAudit =
@@ -76,6 +82,7 @@ constexpr const char* kHowToReadAudit =
     "the\n"
     "same model and micro-batch makes one (schemas/specification-v1.md).\n"
     "\n"
+    "For nights: --known, --require, --fail-on, --since.\n"
     "Exit codes: 0 everything that could be checked holds, 1 something does not, 2 usage or\n"
     "unreadable input, 3 too little could be checked.";
 
@@ -97,6 +104,7 @@ void add_audit_command(CLI::App& app, Action& action) {
   flags->selection.add_to(*command);
   add_threads_flag(*command, flags->threads);
   flags->answer.add_to(*command, "print every finding in full and every tensor");
+  flags->policy.add_to(*command);
   command->footer(kHowToReadAudit);
   command->callback([flags, &action] { action = [flags] { return run_audit(*flags); }; });
 }

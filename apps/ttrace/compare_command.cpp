@@ -11,6 +11,7 @@
 #include "flags/flag_group.h"
 #include "mpi_ranks.h"
 #include "outputs.h"
+#include "flags/policy.h"
 #include "report/compare_report_json.h"
 #include "report/part_of_work_json.h"
 
@@ -60,11 +61,12 @@ struct CompareFlags {
   ComparisonFlags comparison;
   SharedWorkFlags work;
   AnswerFlags answer;
+  PolicyFlags policy;
   std::string map_starter;
 };
 
 constexpr const char* kHowToReadComparison =
-    "`ttrace explain used`, likewise m, ε, \"would pass\" and frontier, say how to read a report.\n"
+    "`ttrace explain used`, likewise m and ε. For nights: --known, --require, --fail-on, --since.\n"
     "Exit codes: 0 match, 1 diverged, 2 usage or unreadable input, 3 too little could be checked.";
 
 void require_starter_alone(const CompareFlags& flags) {
@@ -104,8 +106,9 @@ void print_starter_summary(const CompareFlags& flags, const layout::MapFile& sta
 // Runs the comparison as one of the processes that mpirun has started. Measures this rank's share;
 // rank 0 then reports on all shares and returns the exit code of the verdict, the other ranks
 // return 0. If a rank throws, the job ends.
-int compare_as_rank(const MpiRank& me, const ComparisonFlags& asked, const SharedWorkFlags& work,
-                    const AnswerFlags& answer_flags) {
+int compare_as_rank(const MpiRank& me, const CompareFlags& flags) {
+  const ComparisonFlags& asked = flags.comparison;
+  const SharedWorkFlags& work = flags.work;
   if (!work.part.empty()) {
     throw base::usage_error(
         "--part divides the work that mpirun has divided already; leave it "
@@ -113,7 +116,8 @@ int compare_as_rank(const MpiRank& me, const ComparisonFlags& asked, const Share
   }
   const MpiModule module;
   std::optional<AnswerOutput> output;
-  if (me.rank == 0) output.emplace(answer_flags);
+  if (me.rank == 0) output.emplace(flags.answer);
+  const auto policy = flags.policy.read();
   const Comparison comparison(asked);
   SharedWorkFlags mine = work;
   mine.part = base::concat(me.rank + 1, "/", me.size);
@@ -128,20 +132,28 @@ int compare_as_rank(const MpiRank& me, const ComparisonFlags& asked, const Share
   if (all.interrupted) all.division = {};  // the report then lists what was not measured
   comparison::CompareReport report = comparison.run(&all.work, std::move(all.division), &stop);
   add_resume_hint(work, report);
-  return output->write(answer_of(report, asked.all_slices));
+  return output->write(policed(answer_of(report, asked.all_slices), policy));
 }
 
 int run_compare(const CompareFlags& flags) {
   for (const std::string& file : flags.answer.files) flags.comparison.require_not_input(file);
   flags.comparison.require_not_input(flags.work.resume);
-  require_own_files(flags.answer,
-                    {{"--resume", flags.work.resume}, {"--map-starter", flags.map_starter}});
+  std::vector<NamedFile> others = flags.policy.files();
+  others.emplace_back("--resume", flags.work.resume);
+  others.emplace_back("--map-starter", flags.map_starter);
+  require_own_files(flags.answer, others);
   require_starter_alone(flags);
   const auto rank = flags.work.mpi == "off" ? std::nullopt : mpi_rank();
   if (rank && !flags.map_starter.empty()) {
     throw base::usage_error("--map-starter is for one process; leave mpirun out");
   }
-  if (rank) return compare_as_rank(*rank, flags.comparison, flags.work, flags.answer);
+  if (rank) return compare_as_rank(*rank, flags);
+  if (!flags.work.part.empty() && flags.policy.is_given()) {
+    throw base::usage_error(
+        "--part compares a share, and --known, --require and --since are of the whole; give them "
+        "to `ttrace report merge`");
+  }
+  const auto policy = flags.policy.read();
   AnswerOutput output(flags.answer);
   OutputFile starter_file(flags.map_starter);
   const Comparison comparison(flags.comparison);
@@ -152,7 +164,7 @@ int run_compare(const CompareFlags& flags) {
   }
   const comparison::CompareReport report =
       run_comparison(comparison, flags.work, !flags.answer.json().empty());
-  const int exit_code = output.write(answer_of(report, flags.comparison.all_slices));
+  const int exit_code = output.write(policed(answer_of(report, flags.comparison.all_slices), policy));
   if (starter) print_starter_summary(flags, *starter);
   return exit_code;
 }
@@ -175,6 +187,7 @@ void add_compare_command(CLI::App& app, Action& action) {
       ->excludes("--map");
   flags->work.add_to(*command);
   flags->answer.add_to(*command, kAllOfComparison);
+  flags->policy.add_to(*command);
   add_slices_flag(*command, flags->comparison.all_slices);
   command->footer(kHowToReadComparison);
   command->callback([flags, &action] { action = [flags] { return run_compare(*flags); }; });

@@ -8,6 +8,7 @@
 #include "answer_output.h"
 #include "comparison.h"
 #include "outputs.h"
+#include "flags/policy.h"
 
 namespace ttrace::app {
 
@@ -20,6 +21,7 @@ struct LocalizeFlags {
   std::string report;
   std::string plan;
   AnswerFlags answer;
+  PolicyFlags policy;
 };
 
 // Explains what the comparison found. Gives the answer to `write` and returns what that returns;

@@ -102,16 +102,21 @@ int run_localize(const LocalizeFlags& flags) {
   if (!flags.candidate_specification.empty() && flags.specification.empty()) {
     throw base::usage_error("--candidate-specification needs --specification, to compare it with");
   }
-  require_own_files(flags.answer, {{"--specification", flags.specification},
-                                   {"--candidate-specification", flags.candidate_specification},
-                                   {"--report", flags.report},
-                                   {"--plan", flags.plan}});
+  std::vector<NamedFile> others = flags.policy.files();
+  others.emplace_back("--specification", flags.specification);
+  others.emplace_back("--candidate-specification", flags.candidate_specification);
+  others.emplace_back("--report", flags.report);
+  others.emplace_back("--plan", flags.plan);
+  require_own_files(flags.answer, others);
+  const auto policy = flags.policy.read();
   require_other_file(flags);
   require_no_comparison_flags(flags);
   AnswerOutput output(flags.answer);
   OutputFile plan(flags.plan);
   return with_localization(flags, plan, nullptr,
-                           [&output](const Answer& answer) { return output.write(answer); });
+                           [&](const Answer& answer) {
+                             return output.write(policed(answer, policy));
+                           });
 }
 
 }  // namespace
@@ -177,8 +182,10 @@ void add_localize_command(CLI::App& app, Action& action) {
       .value("--plan FILE", flags->plan,
              "write a plan: a second pair of runs that isolates what differs");
   flags->answer.add_to(*command, "print every finding and every module");
+  flags->policy.add_to(*command, false);
   command->footer(
-      "Exit codes: 0 nothing to explain, 1 findings, 2 usage or unreadable input, 3 inconclusive.");
+      "Exit codes: 0 nothing to explain, 1 findings, 2 unusable, 3 inconclusive. Nights: --known, "
+      "--since.");
   command->callback([flags, &action] { action = [flags] { return run_localize(*flags); }; });
 }
 

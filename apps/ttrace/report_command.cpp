@@ -12,6 +12,7 @@
 #include "flags/execution.h"
 #include "flags/flag_group.h"
 #include "outputs.h"
+#include "flags/policy.h"
 #include "report/compare_report_json.h"
 #include "report/file_formats.h"
 #include "report/page/shown_text.h"
@@ -25,6 +26,7 @@ struct ReportMergeFlags {
   std::vector<std::string> parts;
   unsigned threads = 0;
   AnswerFlags answer;
+  PolicyFlags policy;
   bool all_slices = false;
 };
 
@@ -87,9 +89,10 @@ void record_all(const PartFile& file, comparison::Checkpoint& work) {
 }
 
 int run_report_merge(const ReportMergeFlags& flags) {
-  std::vector<NamedFile> inputs;
+  std::vector<NamedFile> inputs = flags.policy.files();
   for (const std::string& part : flags.parts) inputs.emplace_back("PART", part);
   require_own_files(flags.answer, inputs);
+  const auto policy = flags.policy.read();
   const std::map<std::uint64_t, PartFile> parts = all_parts(flags.parts);
   const PartFile& first = parts.begin()->second;
   ComparisonFlags asked = flags_of(first.part.comparison);
@@ -111,7 +114,7 @@ int run_report_merge(const ReportMergeFlags& flags) {
   }
   const comparison::CompareReport report = comparison.run(&work, std::move(division), nullptr);
   work.require_all_taken();
-  return output.write(answer_of(report, flags.all_slices));
+  return output.write(policed(answer_of(report, flags.all_slices), policy));
 }
 
 constexpr const char* kText = "text";
@@ -167,8 +170,10 @@ void add_report_command(CLI::App& app, Action& action) {
   merge->add_option("PART", flags->parts, "the reports of all parts, in any order")->required();
   add_threads_flag(*merge, flags->threads);
   flags->answer.add_to(*merge, kAllOfComparison);
+  flags->policy.add_to(*merge);
   add_slices_flag(*merge, flags->all_slices);
   merge->footer(
+      "For nights: --known, --require, --fail-on, --since.\n"
       "Exit codes, those of the comparison: 0 match, 1 diverged, 2 usage or unreadable input,\n"
       "3 inconclusive.");
   merge->callback([flags, &action] { action = [flags] { return run_report_merge(*flags); }; });

@@ -49,6 +49,7 @@ struct ReportedComparison {
   std::string verdict;
   int exit_code = 0;
   std::string why;
+  std::string besides;  // why it would be inconclusive if nothing had diverged
   comparison::TraceFacts reference;
   comparison::TraceFacts candidate;
   comparison::Selection selection;

@@ -290,6 +290,7 @@ void reach_verdict(std::size_t lost_ranks, const trace::Manifest& manifest, Audi
   report.findings = group(report.tensors);
   if (!report.findings.empty()) {
     report.verdict = AuditVerdict::kBroken;
+    report.besides = why_inconclusive(lost_ranks, report);
     return;
   }
   report.why = why_inconclusive(lost_ranks, report);

@@ -65,7 +65,8 @@ int exit_code(AuditVerdict verdict);
 
 struct AuditReport {
   AuditVerdict verdict = AuditVerdict::kHolds;
-  std::string why;  // of an inconclusive verdict
+  std::string why;      // of an inconclusive verdict
+  std::string besides;  // of a broken one: why it would be inconclusive if nothing were broken
   comparison::TraceFacts run;
   comparison::Selection selection;
   std::string specification;  // the file, or empty

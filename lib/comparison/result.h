@@ -205,7 +205,8 @@ struct TruthRun {
 
 struct CompareReport {
   Verdict verdict = Verdict::kMatch;
-  std::string why;  // of an inconclusive verdict
+  std::string why;      // of an inconclusive verdict
+  std::string besides;  // of a diverged one: why it would be inconclusive if nothing had diverged
   // The clause of the first line that would repeat it (report/coverage_clauses.h), or empty.
   std::string_view why_is_about = {};
   TraceFacts reference;

@@ -85,8 +85,9 @@ std::string describe_lost_ranks(const RunState& state, const CompareReport& out)
 
 // Why a run in which nothing diverged does not match; without a text, it does.
 struct Doubt {
-  std::string text;             // what follows "nothing diverged, but "
+  std::string text;
   std::string_view about = "";  // the clause of the first line that would repeat it, or none
+  bool alone = false;           // the text does not follow "nothing diverged, but "
 };
 
 // The loss and its like aside, a comparison that checked less than half of what the step computes
@@ -148,6 +149,26 @@ std::string nothing_checked(const CompareReport& out) {
   return "";
 }
 
+// What makes a run in which nothing diverged inconclusive.
+Doubt doubt_of(const RunState& state, const CompareReport& out) {
+  const Doubt unjudged = first_of(
+      {describe_unreadable(state, out), describe_unanswered(out), describe_rerouted(out)});
+  if (!unjudged.text.empty()) return unjudged;
+  if (std::string why = nothing_checked(out); !why.empty()) return {std::move(why), "", true};
+  const Doubt unchecked = first_of({{essentials_not_recorded(out), "not_recorded_by_candidate"},
+                                    {essentials_left_out(out), "common"},
+                                    {essentials_unchecked(out)},
+                                    {essentials_not_finite(out)},
+                                    {mostly_unchecked(out)},
+                                    {base::printable(state.padding_in_doubt)},
+                                    {state.unrecorded_main_gradients}});
+  if (!unchecked.text.empty() || !state.same_run) return unchecked;
+  return {
+      "the reference and the candidate are the same run, so nothing was checked; give a run of "
+      "the job in the place of one of them",
+      "", true};
+}
+
 }  // namespace
 
 void decide(const RunState& state, CompareReport& out) {
@@ -156,43 +177,22 @@ void decide(const RunState& state, CompareReport& out) {
       total - out.counts.at(Outcome::kMissing) - out.counts.at(Outcome::kExtra);
   if (out.interrupted) return inconclusive(describe_interruption(out), out);
   if (total == 0) return inconclusive("nothing was compared: both traces are empty", out);
-  const bool bad = std::any_of(out.results.begin(), out.results.end(),
-                               [](const auto& result) { return judge::is_bad(result.outcome); });
   if (in_common == 0) {
     const Doubt lost = describe_unreadable(state, out);
     if (lost.text.empty()) return inconclusive(nothing_in_common(out), out);
     return inconclusive(concat("nothing was compared: ", lost.text), out, lost.about);
   }
+  const Doubt doubt = doubt_of(state, out);
+  const bool bad = std::any_of(out.results.begin(), out.results.end(),
+                               [](const auto& result) { return judge::is_bad(result.outcome); });
   if (bad || !out.settings.empty()) {
     out.verdict = Verdict::kDiverged;
+    out.besides = doubt.text;
     return;
   }
-  const auto doubted = [&out](const Doubt& doubt) {
-    if (doubt.text.empty()) return false;
-    inconclusive(concat("nothing diverged, but ", doubt.text), out, doubt.about);
-    return true;
-  };
-  if (doubted(first_of(
-          {describe_unreadable(state, out), describe_unanswered(out), describe_rerouted(out)}))) {
-    return;
-  }
-  if (const std::string why = nothing_checked(out); !why.empty()) return inconclusive(why, out);
-  if (doubted(first_of({{essentials_not_recorded(out), "not_recorded_by_candidate"},
-                        {essentials_left_out(out), "common"},
-                        {essentials_unchecked(out)},
-                        {essentials_not_finite(out)},
-                        {mostly_unchecked(out)},
-                        {base::printable(state.padding_in_doubt)}}))) {
-    return;
-  }
-  if (!state.unrecorded_main_gradients.empty()) {
-    return inconclusive(concat("nothing diverged, but ", state.unrecorded_main_gradients), out);
-  }
-  if (state.same_run) {
-    return inconclusive(
-        "the reference and the candidate are the same run, so nothing was checked; give a run of "
-        "the job in the place of one of them",
-        out);
+  if (!doubt.text.empty()) {
+    return inconclusive(doubt.alone ? doubt.text : concat("nothing diverged, but ", doubt.text),
+                        out, doubt.about);
   }
   out.verdict = Verdict::kMatch;
 }

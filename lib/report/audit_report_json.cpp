@@ -118,6 +118,7 @@ std::string audit_json(const audit::AuditReport& report, Detail detail) {
   text.add("headline", audit_answer(report).headline);
   text.add("verdict", audit_verdict_name(report.verdict));
   if (!report.why.empty()) text.add("why", report.why);
+  if (!report.besides.empty()) text.add("besides", report.besides);
   text.add("exit_code", exit_code(report.verdict));
   text.add("run", trace_json(report.run));
   text.add("identity", {{"run", identity_json(report.run)}});

@@ -111,6 +111,9 @@ std::string localize_json(const audit::LocalizeReport& report) {
   text.add("verdict", report.verdict());
   text.add("exit_code", report.exit_code());
   text.add("comparison", {{"verdict", report.comparison.verdict}, {"why", report.comparison.why}});
+  if (const std::string& besides = report.comparison.besides; !besides.empty()) {
+    text.add("besides", besides);
+  }
   text.add("reference", trace_json(report.comparison.reference));
   text.add("candidate", trace_json(report.comparison.candidate));
   text.add("identity", {{"reference", identity_json(report.comparison.reference)},

@@ -274,6 +274,7 @@ ReportedComparison parse_reported(std::string_view text, const std::string& file
   reported.verdict = root.require("verdict").as_string();
   reported.exit_code = static_cast<int>(root.require("exit_code").as_count());
   if (const auto why = root.find("why")) reported.why = why->as_string();
+  if (const auto besides = root.find("besides")) reported.besides = besides->as_string();
   reported.reference = facts_from(root.require("reference"));
   reported.candidate = facts_from(root.require("candidate"));
   add_identity(root, "reference", reported.reference);

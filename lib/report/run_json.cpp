@@ -58,6 +58,7 @@ json tolerance_json(const comparison::CompareReport& report) {
 void add_runs(const comparison::CompareReport& report, const json& tolerance, ReportText& text) {
   text.add("verdict", comparison::verdict_name(report.verdict));
   if (!report.why.empty()) text.add("why", report.why);
+  if (!report.besides.empty()) text.add("besides", report.besides);
   text.add("exit_code", comparison::exit_code(report.verdict));
   text.add("reference", trace_json(report.reference));
   text.add("candidate", trace_json(report.candidate));

@@ -50,10 +50,17 @@ void add_change(const NightTensor* older, const NightTensor* newer, Change chang
                   newer != nullptr ? newer->used : std::nullopt});
 }
 
+Change newly(const NightTensor& tensor) {
+  return tensor.known ? Change::kNewlyKnown : Change::kNewlyDiverged;
+}
+
 void compare_both(const NightTensor& older, const NightTensor& newer, NightDiff& diff) {
   ++diff.in_common;
   const auto add = [&](Change change) { add_change(&older, &newer, change, diff); };
-  if (newer.fate == Fate::kWrong && older.fate != Fate::kWrong) return add(Change::kNewlyDiverged);
+  if (newer.fate == Fate::kWrong && older.fate != Fate::kWrong) return add(newly(newer));
+  if (newer.fate == Fate::kWrong && older.known && !newer.known) {
+    return add(Change::kNewlyDiverged);
+  }
   if (newer.fate == Fate::kUnchecked) {
     if (older.fate != Fate::kUnchecked) add(Change::kUnchecked);
     return;
@@ -75,7 +82,7 @@ void compare_new(const NightTensor& newer, NightDiff& diff) {
   if (newer.fate == Fate::kWrong) {
     // What follows from a finding may have followed from it before: findings are told in full.
     const bool untold = !diff.older.whole && !newer.in_finding;
-    return add(untold ? Change::kUntold : Change::kNewlyDiverged);
+    return add(untold ? Change::kUntold : newly(newer));
   }
   if (diff.older.whole) add(Change::kAppeared);
 }
@@ -129,7 +136,8 @@ void compare_findings(NightDiff& diff) {
   for (const ChangedTensor& tensor : diff.of(Change::kNewlyDiverged)) newly.insert(tensor.id);
   const auto older = by_member(diff.older);
   for (const NightFinding& finding : diff.newer.findings) {
-    ChangedFinding changed{FindingStatus::kSame, finding.id, finding.headline, finding.members.size()};
+    ChangedFinding changed{FindingStatus::kSame, finding.id, finding.headline,
+                           finding.members.size()};
     for (const std::string& member : finding.members) {
       changed.newly_diverged += newly.contains(member) ? 1 : 0;
     }
@@ -208,7 +216,7 @@ std::uint64_t lost_from_sight(const NightDiff& diff) {
 }
 
 void decide_on_news(NightDiff& diff) {
-  if (!diff.of(Change::kNewlyDiverged).empty()) {
+  if (!diff.of(Change::kNewlyDiverged).empty() || !diff.newer.expired.empty()) {
     diff.exit_code = 1;
     return;
   }
@@ -232,8 +240,8 @@ void decide_on_news(NightDiff& diff) {
 
 std::string_view change_name(Change change) {
   constexpr std::array<std::string_view, kAllChanges.size()> kNames{
-      "newly_diverged",    "healed",   "worse",    "better",
-      "no_longer_checked", "vanished", "appeared", "untold"};
+      "newly_diverged",    "newly_known", "healed",   "worse", "better",
+      "no_longer_checked", "vanished",    "appeared", "untold"};
   return kNames.at(static_cast<std::size_t>(change));
 }
 
@@ -248,9 +256,9 @@ std::string_view NightDiff::verdict() const {
 
 std::string NightDiff::headline() const {
   std::string text = why;
-  const std::size_t newly = of(Change::kNewlyDiverged).size();
-  if (newly > 0) {
-    text = concat(base::plural(newly, "tensor"), " newly diverged");
+  const std::size_t wrong = of(Change::kNewlyDiverged).size();
+  if (wrong > 0) {
+    text = concat(base::plural(wrong, "tensor"), " newly diverged");
     const auto first = std::find_if(findings.begin(), findings.end(), [](const auto& finding) {
       return finding.newly_diverged > 0;
     });
@@ -259,8 +267,12 @@ std::string NightDiff::headline() const {
   } else if (why.empty()) {
     text = concat("no tensor newly diverged");
   }
+  if (!newer.expired.empty()) {
+    text += concat("; ", base::plural(newer.expired.size(), "known difference"), " expired: ",
+                   newer.expired.front());
+  }
   if (diverged_in_both > 0) text += concat("; ", diverged_in_both, " diverged in both");
-  for (const Change change : {Change::kHealed, Change::kWorse, Change::kBetter,
+  for (const Change change : {Change::kNewlyKnown, Change::kHealed, Change::kWorse, Change::kBetter,
                               Change::kUnchecked, Change::kVanished, Change::kUntold}) {
     if (of(change).empty()) continue;
     std::string name(change_name(change));

@@ -16,7 +16,8 @@ namespace ttrace::report {
 
 // What became of a tensor that is not as it was.
 enum class Change {
-  kNewlyDiverged,
+  kNewlyDiverged,  // or was a known difference, and is none any more
+  kNewlyKnown,     // newly diverged as a known difference
   kHealed,  // was wrong, and was checked and is right
   kWorse,   // used moved by a quarter of itself and by 0.05
   kBetter,
@@ -26,9 +27,9 @@ enum class Change {
   kUntold,     // wrong in one report; the other has the tensors of findings alone, and not this one
 };
 
-inline constexpr std::array kAllChanges{Change::kNewlyDiverged, Change::kHealed,   Change::kWorse,
-                                        Change::kBetter,        Change::kUnchecked,
-                                        Change::kVanished,      Change::kAppeared, Change::kUntold};
+inline constexpr std::array kAllChanges{
+    Change::kNewlyDiverged, Change::kNewlyKnown, Change::kHealed,   Change::kWorse, Change::kBetter,
+    Change::kUnchecked,     Change::kVanished,   Change::kAppeared, Change::kUntold};
 
 // For programs: "newly_diverged".
 std::string_view change_name(Change change);

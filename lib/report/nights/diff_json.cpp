@@ -18,6 +18,7 @@ json night_json(const Night& night) {
            {"whole", night.whole}};
   if (!night.recorded_at.empty()) out["recorded_at"] = night.recorded_at;
   if (!night.commit.empty()) out["commit"] = night.commit;
+  if (!night.expired.empty()) out["expired"] = night.expired;
   return out;
 }
 

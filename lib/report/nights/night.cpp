@@ -53,7 +53,7 @@ void add_circumstances(const PageAnswer& answer, Night& night) {
 }
 
 Fate fate_of(const PageTensor& tensor) {
-  if (tensor.alarming) return Fate::kWrong;
+  if (tensor.alarming || tensor.known) return Fate::kWrong;
   return is_right(tensor.outcome) ? Fate::kRight : Fate::kUnchecked;
 }
 
@@ -75,22 +75,30 @@ Night read_night(std::string_view json, const std::string& file) {
   night.whole = answer.has_all_tensors && answer.command != "localize";
   add_circumstances(answer, night);
   add_request(document.root(), night);
-  std::map<std::string, std::string> found;  // members of findings, with their outcomes
+  if (const auto known = document.root().find("known")) {
+    for (const JsonCursor& one : known->items()) {
+      if (one.require("state").as_text() != "expired") continue;
+      night.expired.push_back(one.require(one.find("id") ? "id" : "pattern").as_string());
+    }
+  }
+  std::map<std::string, const PageFinding*> found;  // by their members
   for (PageFinding& finding : answer.findings) {
     const bool setting = finding.id.starts_with("setting:");
     if (setting || finding.members.empty()) finding.members = {finding.id};
-    for (const std::string& member : finding.members) found.emplace(member, finding.outcome);
-    night.findings.push_back({finding.id, finding.title, std::move(finding.members)});
+    for (const std::string& member : finding.members) found.emplace(member, &finding);
+    night.findings.push_back({finding.id, finding.title, finding.members});
   }
   night.tensors.reserve(answer.tensors.size() + found.size());
   for (PageTensor& tensor : answer.tensors) {
     const Fate fate = fate_of(tensor);
     const bool in_finding = found.erase(tensor.id) > 0;
-    night.tensors.push_back({std::move(tensor.id), fate, tensor.outcome, tensor.used, in_finding});
+    night.tensors.push_back(
+        {std::move(tensor.id), fate, tensor.outcome, tensor.used, in_finding, tensor.known});
   }
   // Settings, and all that a report of findings alone knows of them.
-  for (auto& [id, outcome] : found) {
-    night.tensors.push_back({id, Fate::kWrong, outcome, std::nullopt, true});
+  for (const auto& [id, finding] : found) {
+    night.tensors.push_back(
+        {id, Fate::kWrong, finding->outcome, std::nullopt, true, finding->known});
   }
   night.index_of.reserve(night.tensors.size());
   for (std::size_t i = 0; i < night.tensors.size(); ++i) {

@@ -20,6 +20,7 @@ struct NightTensor {
   std::string outcome;
   std::optional<double> used;
   bool in_finding = false;  // else, where it is wrong, it follows from one
+  bool known = false;       // wrong, and excused as a known difference
 };
 
 struct NightFinding {
@@ -47,8 +48,9 @@ struct Night {
   // What may have changed between nights, by its name: "commit of the candidate". What differs
   // between any two nights (paths, times, ids) is left out.
   std::vector<std::pair<std::string, std::string>> circumstances;
-  std::string recorded_at;  // of the run that was checked, or empty
-  std::string commit;       // likewise
+  std::vector<std::string> expired;  // ids or patterns of known differences
+  std::string recorded_at;           // of the run that was checked, or empty
+  std::string commit;                // likewise
 
   // Null where the report has no such tensor.
   const NightTensor* find(const std::string& id) const;

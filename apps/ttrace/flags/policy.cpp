@@ -1,0 +1,123 @@
+#include "flags/policy.h"
+
+#include <array>
+#include <ctime>
+#include <sstream>
+#include <utility>
+
+#include "base/deflate.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "report/nights/known_file.h"
+#include "report/nights/policy.h"
+#include "report/page/shown_text.h"
+#include "trace/key.h"
+
+namespace ttrace::app {
+namespace {
+
+constexpr const char* kNew = "new";
+
+std::string utc_today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm day{};
+  ::gmtime_r(&now, &day);
+  std::array<char, 16> text{};
+  const std::size_t length = std::strftime(text.data(), text.size(), "%Y-%m-%d", &day);
+  return {text.data(), length};
+}
+
+void require_kinds(const std::vector<std::string>& kinds) {
+  for (const std::string& kind : kinds) {
+    if (trace::parse_kind(kind)) continue;
+    std::vector<std::string> known;
+    for (const trace::Kind one : trace::kAllKinds) known.emplace_back(kind_name(one));
+    throw base::usage_error("--require ", kind, ": is no kind of tensor",
+                            base::nearest_hint(kind, known));
+  }
+}
+
+// What the command itself printed, with another first line.
+std::string with_first_line(const std::string& text, const std::string& first) {
+  const std::size_t end = text.find('\n');
+  return first + (end == std::string::npos ? "" : text.substr(end + 1));
+}
+
+}  // namespace
+
+void PolicyFlags::add_to(CLI::App& command, bool kinds) {
+  // The screen of --help has room for their names alone, in the footer.
+  const auto hidden = [](CLI::Option* option) { return option->group(""); };
+  hidden(command.add_option("--known", known, "a file of differences that are known"))
+      ->allow_extra_args(false);
+  if (kinds) {
+    hidden(command.add_option("--require", require, "kinds that must have been checked"))
+        ->delimiter(',');
+  }
+  hidden(command.add_option("--since", since, "an earlier report in JSON"));
+  hidden(command.add_option("--fail-on", fail_on, "any finding, or what is new since that report"))
+      ->check(CLI::IsMember({"any", kNew}));
+}
+
+std::vector<NamedFile> PolicyFlags::files() const {
+  std::vector<NamedFile> named{{"--since", since}};
+  for (const std::string& file : known) named.emplace_back("--known", file);
+  return named;
+}
+
+std::shared_ptr<const report::AnswerPolicy> PolicyFlags::read() const {
+  if (!since.empty() && fail_on != kNew) {
+    throw base::usage_error("--since has no effect without --fail-on new; add it, or compare the ",
+                            "reports with `ttrace report diff`");
+  }
+  if (since.empty() && fail_on == kNew) {
+    throw base::usage_error("--fail-on new needs --since OLD.json, the report of an earlier night");
+  }
+  if (!is_given()) return nullptr;
+  require_kinds(require);
+  auto policy = std::make_shared<report::AnswerPolicy>();
+  policy->today = utc_today();
+  policy->required = require;
+  for (const std::string& file : known) {
+    for (report::KnownDifference& one : report::parse_known(base::read_text(file), file)) {
+      policy->known.push_back(std::move(one));
+    }
+  }
+  if (!since.empty()) {
+    policy->since = base::gunzipped(base::read_text(since), since);
+    policy->since_file = since;
+    report::shown_line(policy->since, since);  // refuses what is no report before the long work
+  }
+  return policy;
+}
+
+Answer policed(Answer answer, const std::shared_ptr<const report::AnswerPolicy>& policy) {
+  if (!policy) return answer;
+  const auto after = std::make_shared<const report::PolicedAnswer>(
+      report::apply_policy(answer.json(report::Detail::kAll), "this answer", *policy));
+  Answer out;
+  out.warnings = answer.warnings;
+  out.exit_code = after->exit_code;
+  out.json = [after, json = answer.json](report::Detail detail) {
+    return report::policed_json(json(detail), *after);
+  };
+  out.text = [after, original = std::move(answer)](const report::TextStyle& style,
+                                                   std::ostream& text) {
+    const std::string json =
+        report::policed_json(original.json(report::Detail::kAll), *after);
+    if (!after->by_known.headlines.empty()) {
+      text << report::folded(report::shown_text(json, "this answer"), style.width);
+    } else {
+      std::ostringstream own;
+      original.text(style, own);
+      text << (after->changes_the_first_line
+                   ? with_first_line(own.str(), report::shown_line(json, "this answer"))
+                   : own.str());
+    }
+    report::write_known(*after, style, text);
+  };
+  return out;
+}
+
+}  // namespace ttrace::app
