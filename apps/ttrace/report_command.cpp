@@ -164,6 +164,7 @@ void add_report_command(CLI::App& app, Action& action) {
   command->require_subcommand(1);
   add_show_command(*command, action);
   add_report_diff_command(*command, action);
+  add_report_trend_command(*command, action);
   CLI::App* merge = command->add_subcommand(
       "merge", "join the parts of a comparison (`compare --part I/N --json FILE`) to its report");
   const auto flags = std::make_shared<ReportMergeFlags>();

@@ -6,5 +6,6 @@
 namespace ttrace::app {
 
 void add_report_diff_command(CLI::App& report, Action& action);
+void add_report_trend_command(CLI::App& report, Action& action);
 
 }  // namespace ttrace::app

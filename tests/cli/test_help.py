@@ -13,7 +13,7 @@ COMMANDS = [
     [],
     *([name] for name in re.findall(r"^  ([a-z]+)  ", run_ttrace("--help").stdout, re.M)),
 ]
-COMMANDS += [["report", "merge"], ["report", "show"]]
+COMMANDS += [["report", "merge"], ["report", "show"], ["report", "diff"], ["report", "trend"]]
 
 
 def test_every_command_is_looked_at() -> None:

@@ -189,3 +189,28 @@ def test_what_cannot_be_read_is_refused(
     )
     check_refused(ttrace("report", "diff", good, twice), twice, "twice")
     check_refused(ttrace("report", "diff", good, good, "--json", good), "name the same file")
+
+
+def test_the_trend_of_nights(ttrace: Run, nights: dict[str, Path], tmp_path: Path) -> None:
+    files = []
+    for i, used in enumerate((0.01, 0.1, 0.99)):
+
+        def edit(report: Json, used: float = used, i: int = i) -> None:
+            result(report, RIGHT)["used"] = used
+            report["identity"]["candidate"]["framework"] = f"torch 2.{13 + i // 2}"
+
+        files.append(edited(nights["good"], tmp_path / f"night{i}.json", edit))
+    done = ttrace("report", "trend", *files)
+    assert done.returncode == MATCH and done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("TREND  3 nights, the worst 10 of ")
+    assert f"the worst used 0.99 ({RIGHT})" in lines[0]
+    assert lines[1].split() == ["▁▃▄", "0.01", "0.1", "0.99", RIGHT]
+    assert sum(" → " in line for line in lines) == 1
+    assert "framework of the candidate: torch 2.13 → torch 2.14" in done.stdout
+    # A night that lacks a tensor has a gap, and what is not finite is the worst.
+    done = ttrace("report", "trend", nights["good"], nights["bad"], "--all")
+    assert len(done.stdout.splitlines()) > 200
+    audit = tmp_path / "audit.json"
+    ttrace("audit", TESTDATA / "tp2sp", "--json", audit)
+    check_refused(ttrace("report", "trend", nights["good"], audit), audit, "`ttrace audit`")

@@ -10,7 +10,16 @@ from support.ttrace_cli import run_ttrace
 from pages.blocks import REPOSITORY, pages
 
 COMMANDS = ["compare", "localize", "audit", "calibrate", "selftest", "inspect", "lint", "merge"]
-COMMANDS += ["report merge", "report show", "report diff", "run", "demo", "doctor", "synth"]
+COMMANDS += [
+    "report merge",
+    "report show",
+    "report diff",
+    "report trend",
+    "run",
+    "demo",
+    "doctor",
+    "synth",
+]
 USE = re.compile(rf"\bttrace ({'|'.join(COMMANDS)})\b([^`\n|]*)")
 FLAG = re.compile(r"(?<![\w-])--?[a-zA-Z][\w-]*")
 
