@@ -2,7 +2,8 @@
 
 CASES is a JSON object, name -> case. Each case writes OUT/<name>/, or OUT/<name>.h5 on one process.
 How long each took goes to OUT/seconds<WORLD>.json, and why a case that says `refused` was to
-OUT/<name>.txt; likewise the error of one that says `may_fail`, which all its ranks must raise.
+OUT/<name>.txt; likewise the error of one that says `may_fail`, which all its ranks must raise. A
+case that says `recorded` has these steps alone in its trace.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ def _run_rank(rank, world, port, begin, train, cases, out):
     for name, case in cases.items():
         begun = time.monotonic()
         try:
+            if "recorded" in case:
+                os.environ["TTRACE_STEPS"] = case["recorded"]
             train(case, out / (f"{name}.h5" if world == 1 else name))
         except Exception as error:
             refused = case.get("refused") and isinstance(error, TraceError)
@@ -60,6 +63,8 @@ def _run_rank(rank, world, port, begin, train, cases, out):
                 raise
             told = str(error) if refused else f"{type(error).__name__}: {error}"
             (out / f"{name}.txt").write_text(told, encoding="utf-8")
+        finally:
+            os.environ.pop("TTRACE_STEPS", None)
         seconds[name] = time.monotonic() - begun
     if rank == 0:
         (out / f"seconds{world}.json").write_text(json.dumps(seconds), encoding="utf-8")

@@ -5,25 +5,38 @@ Everything here stands in for a CUDA device; what is computed and communicated i
 
 from __future__ import annotations
 
+import functools
+
 import torch
-from torch.overrides import TorchFunctionMode
+
+# What is asked for a device: to make tensors there.
+_MAKE = ("arange", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "rand", "randn")
+_MAKE += ("randint", "randperm", "tensor", "zeros", "zeros_like", "as_tensor", "eye", "linspace")
+_MAKE_LIKE = ("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros", "to")
 
 
-class _OnCpu(TorchFunctionMode):
-    """Sends what asks for a CUDA device to the CPU, and names tensor types as CUDA's."""
+def _on_cpu(function):
+    """The function, which makes on the CPU what it is told to make on a CUDA device."""
 
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        kwargs = dict(kwargs or {})
+    @functools.wraps(function)
+    def called(*args, **kwargs):
         kwargs.pop("pin_memory", None)
-        if function is torch.Tensor.cuda:
-            return args[0]
         device = kwargs.get("device")
         if isinstance(device, int) or str(device).startswith("cuda"):
             kwargs["device"] = "cpu"
-        if function is torch.Tensor.type and len(args) == 1 and not kwargs:
-            # Megatron's optimizers sort parameters by these strings.
-            return function(*args).replace("torch.", "torch.cuda.", 1)
         return function(*args, **kwargs)
+
+    return called
+
+
+def _type_on_cuda(type_of):
+    """Tensor.type, which names types as CUDA's: Megatron's optimizers sort parameters by them."""
+
+    def called(tensor, *args, **kwargs):
+        found = type_of(tensor, *args, **kwargs)
+        return found.replace("torch.", "torch.cuda.", 1) if isinstance(found, str) else found
+
+    return called
 
 
 class SequenceParallelNorm:
@@ -52,7 +65,11 @@ class _Stream:
 
 def install():
     """To be called once, before Megatron is imported; forked processes have it too."""
-    _OnCpu().__enter__()
+    for owner, names in ((torch, _MAKE), (torch.Tensor, _MAKE_LIKE)):
+        for name in names:
+            setattr(owner, name, _on_cpu(getattr(owner, name)))
+    torch.Tensor.cuda = lambda tensor, *_, **__: tensor
+    torch.Tensor.type = _type_on_cuda(torch.Tensor.type)
     torch.cuda.current_device = lambda: torch.device("cpu")
     torch.cuda.synchronize = lambda *_: None
     torch.cuda.manual_seed = torch.manual_seed

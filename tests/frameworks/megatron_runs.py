@@ -87,11 +87,19 @@ def _group(version, world):
         if version == NEWEST:
             models |= {_model(name) for name in _flat(ROUTED)}
             found = {name: {**case, "specified": True} for name, case in SPECIFIED.items()}
-        return {**megatron_cases.references(sorted(models), _seeds(version)), **found, **refused}
+        references = megatron_cases.references(sorted(models), _seeds(version))
+        routed = {_model(name) for name in _flat(ROUTED)}
+        short = {
+            name: agreement.first_step(case)
+            for name, case in references.items()
+            if _model(name) in routed
+        }
+        return {**references, **short, **found, **refused}
     found = {name: SELECTED[version, name] for name in sorted(names)}
     cases = {name: case for name, (ranks, case) in found.items() if ranks == world}
     if version == NEWEST:
-        cases.update({**FAULTS.get(world, {}), **ROUTED.get(world, {})})
+        more = {**FAULTS.get(world, {}), **ROUTED.get(world, {})}
+        cases.update({name: agreement.first_step(case) for name, case in more.items()})
     return {**cases, **refused}
 
 

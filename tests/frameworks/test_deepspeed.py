@@ -91,7 +91,8 @@ def references(python, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def on_two(python, tmp_path_factory):
-    return agreement.train(python, LAUNCHER, 2, {**CASES, **FAULTS}, tmp_path_factory.mktemp("two"))
+    faults = {name: agreement.first_step(case) for name, case in FAULTS.items()}
+    return agreement.train(python, LAUNCHER, 2, {**CASES, **faults}, tmp_path_factory.mktemp("two"))
 
 
 def reference_of(references, name):

@@ -64,7 +64,10 @@ def references(lightning, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def on_two(lightning, tmp_path_factory):
-    faults = {name: {**case, "fault": fault} for name, (case, fault, _, _) in FAULTS.items()}
+    faults = {
+        name: agreement.first_step({**case, "fault": fault})
+        for name, (case, fault, _, _) in FAULTS.items()
+    }
     out = tmp_path_factory.mktemp("two")
     return agreement.train(lightning, LAUNCHER, 2, {**CASES, **faults}, out)
 

@@ -82,7 +82,7 @@ def references(python, tmp_path_factory):
         for name, case in wanted.items()
         for seed in (1, 2, 3)
     }
-    four = {"qwen3_four": {"model": "qwen3", "kind": "plain"}}
+    four = {"qwen3_four": agreement.first_step({"model": "qwen3", "kind": "plain"})}
     out = tmp_path_factory.mktemp("references")
     return agreement.train(python, LAUNCHER, 1, {**wanted, **noise, **four}, out)
 
@@ -90,8 +90,11 @@ def references(python, tmp_path_factory):
 @pytest.fixture(scope="module")
 def on_two(python, tmp_path_factory):
     cases = {name: case for name, (case, _) in CASES.items()}
-    faults = {name: {**case, "fault": fault} for name, (case, fault, _, _) in FAULTS.items()}
-    accumulating = {"qwen3_accumulating": {"model": "qwen3", "kind": "tp"}}
+    faults = {
+        name: agreement.first_step({**case, "fault": fault})
+        for name, (case, fault, _, _) in FAULTS.items()
+    }
+    accumulating = {"qwen3_accumulating": agreement.first_step({"model": "qwen3", "kind": "tp"})}
     out = tmp_path_factory.mktemp("two")
     return agreement.train(python, LAUNCHER, 2, {**cases, **faults, **accumulating}, out)
 
@@ -128,7 +131,8 @@ def test_another_attention_is_no_bug(name, references, on_two):
 
 
 def test_a_fault_is_found_under_another_attention(references, on_two):
-    compared = run_ttrace("compare", references / "eager.h5", on_two / "tp_no_sync")
+    one = references / "eager.h5"
+    compared = run_ttrace("compare", one, on_two / "tp_no_sync", *agreement.FIRST_STEP)
     assert compared.returncode == DIVERGED, compared.stdout
     assert "first at model.layers.1.mlp" in compared.stdout
 
@@ -137,7 +141,8 @@ def test_a_fault_is_found_under_another_attention(references, on_two):
 def test_planted_faults_are_found(name, references, on_two):
     _, _, reference, first = FAULTS[name]
     path = references / f"{reference}.h5"
-    done = run_ttrace("compare", path, on_two / name, "--noise", *noise_of(references, reference))
+    noise = noise_of(references, reference)
+    done = run_ttrace("compare", path, on_two / name, *agreement.FIRST_STEP, "--noise", *noise)
     assert done.returncode == DIVERGED, done.stdout
     said = " ".join(done.stdout.split())
     where = re.search(r"first at .*? \(\d+ findings?", said)
