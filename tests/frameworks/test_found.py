@@ -1,17 +1,35 @@
-"""The bugs that were found in released packages: each script fails once its bug is mended."""
+"""The bugs that were found in released packages: each script fails once its bug is mended.
+
+The packages are pinned, so that those that compile, or train several models, are left to
+scripts/frameworks.sh.
+"""
 
 from __future__ import annotations
 
+import grid
 import pytest
 from support.python_runs import run_python
 from support.ttrace_cli import REPOSITORY
 
 FOUND = sorted((REPOSITORY / "tests" / "frameworks" / "found").glob("*.py"))
+SLOW = {"torch_compiled_tensor_parallel", "transformers_grad_all_reduce"}
+SLOW |= {"transformers_grad_not_summed", "transformers_saved_experts"}
+RUN = grid.cases(
+    "bugs found",
+    {path.stem: path for path in FOUND if path.stem not in SLOW},
+    {path.stem: path for path in FOUND if path.stem in SLOW},
+)
 
 
-@pytest.mark.parametrize("script", FOUND, ids=lambda path: path.stem)
-def test_the_bug_is_still_there(python, script):
-    done = run_python([script], python=python, timeout=900, environment={"OMP_NUM_THREADS": "1"})
+@pytest.mark.parametrize("name", RUN)
+def test_the_bug_is_still_there(python, name):
+    command = [RUN[name]]
+    done = run_python(command, python=python, timeout=900, environment={"OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_bug_stands_in_the_table():
     table = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    assert f"tests/frameworks/found/{script.name}" in table
+    assert SLOW < {path.stem for path in FOUND}
+    for path in FOUND:
+        assert f"tests/frameworks/found/{path.name}" in table

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
+from support.python_runs import run_python
 from support.ttrace_cli import REPOSITORY, ttrace_binary
 
 JOB = Path(__file__).with_name("matrix_llama.py")
@@ -17,20 +16,18 @@ LAYOUTS = ["fsdp2", "tp2+sp", "fsdp2+tp2", "pp2:1f1b"]
 def matrix(python, tmp_path_factory):
     folder = tmp_path_factory.mktemp("matrix")
     environment = {
-        **os.environ,
         "TTRACE": str(ttrace_binary()),
         "PYTHONPATH": str(REPOSITORY / "lib" / "torch"),
         "TMPDIR": str(folder),
     }
 
     def run(job, *layouts):
-        command = [python, "-m", "ttrace_torch.matrix", job, "--cache", folder / "cache"]
-        return subprocess.run(
+        command = ["-m", "ttrace_torch.matrix", job, "--cache", folder / "cache"]
+        return run_python(
             [*command, "--layouts", *layouts],
-            capture_output=True,
-            text=True,
+            python=python,
             timeout=600,
-            env=environment,
+            environment=environment,
         )
 
     return run

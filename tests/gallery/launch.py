@@ -1,13 +1,14 @@
-"""Starts the trainer as a user would, one process or several, and reads what it prints."""
+"""Starts the trainer by its command line, one process or several (forked, as importing torch takes
+longer than a run), and reads what it prints."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.python_runs import run_python
+
 TRAIN = Path(__file__).parent / "train.py"
+TORCHRUN = Path(__file__).parents[1] / "support" / "forked_torchrun.py"
 TIMEOUT_SECONDS = 300
 
 
@@ -20,18 +21,11 @@ class Finished:
 
 def launch(*options: str, processes: int = 1) -> Finished:
     """Runs the trainer to its end, whatever that is."""
-    command = [sys.executable]
-    if processes > 1:
-        # Standalone: it finds a free port itself, so runs side by side do not collide.
-        command += ["-m", "torch.distributed.run", "--standalone"]
-        command += [f"--nproc-per-node={processes}"]
-    done = subprocess.run(
-        [*command, str(TRAIN), *options],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
+    command = [TORCHRUN, f"--nproc-per-node={processes}"] if processes > 1 else []
+    done = run_python(
+        [*command, TRAIN, *options],
         timeout=TIMEOUT_SECONDS,
-        check=False,
+        environment={"OMP_NUM_THREADS": "1"},
     )
     # Gloo too may write to stdout.
     steps = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
