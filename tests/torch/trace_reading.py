@@ -45,6 +45,7 @@ class Trace:
         assert len(keys) == len(set(keys)), "a key stands twice"
         self.entries = dict(zip(keys, self.manifest["tensors"], strict=False))
         self.modules = {entry["name"]: entry for entry in self.manifest.get("modules", [])}
+        self._opened = {}
 
     @staticmethod
     def key(entry):
@@ -74,14 +75,21 @@ class Trace:
     def file(self, rank):
         return self.path / f"rank_{rank:05d}.h5" if self.path.is_dir() else self.path
 
+    def opened(self, rank):
+        """The rank's file in memory, as it is now: opening takes longer than reading a tensor."""
+        path = self.file(rank)
+        now = (path.stat().st_ino, path.stat().st_mtime_ns, path.stat().st_size)
+        if self._opened.get(rank, ((),))[0] != now:
+            self._opened[rank] = now, h5py.File(h5py.h5f.open_file_image(path.read_bytes()))
+        return self._opened[rank][1]
+
     def local(self, entry, rank):
         """What a rank stored, widened to float64 where it is floating-point; None for nothing."""
-        with h5py.File(self.file(rank), "r") as file:
-            if dataset_path(entry) not in file:
-                return None
-            dataset = file[dataset_path(entry)]
-            assert dataset.attrs["ttrace_dtype"].decode() == entry["dtype"]
-            array = dataset[()]
+        dataset = self.opened(rank).get(dataset_path(entry))
+        if dataset is None:
+            return None
+        assert dataset.attrs["ttrace_dtype"].decode() == entry["dtype"]
+        array = dataset[()]
         return array.astype(np.float64) if entry["dtype"].startswith(("f", "bf")) else array
 
     def value(self, kind, name, step=0, microbatch=None, call=0):
