@@ -1,7 +1,9 @@
 """Healthy and faulty runs as `ttrace compare` sees them, with one noise run and with three."""
 
 import dataclasses
+import fcntl
 import functools
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,11 +31,17 @@ def draws_of_one_run(report: dict[str, Any]) -> int:
 
 
 class Agreement:
-    """References are made once for each set of options; `folder` makes a new folder."""
+    """`folder` makes a new folder. References are made once for each set of options, by whichever
+    process comes first: they lie in the folder `shared`, under a name made of their options."""
 
-    def __init__(self, folder: Callable[[], Path]) -> None:
+    def __init__(self, folder: Callable[[], Path], shared: Path) -> None:
         self._folder = folder
+        self._shared = shared
         self._reference = functools.cache(self._trace_reference)
+
+    def reference(self, config: Config, seed: int) -> Path:
+        """The run of one process with these options; perturbed if the seed is not 0."""
+        return self._reference(dataclasses.replace(config, **ALONE, bug=()), seed)
 
     def check_healthy(self, config: Config) -> str:
         """The run is well formed and matches its reference in every tensor.
@@ -68,8 +76,7 @@ class Agreement:
         return found[0]
 
     def _compare(self, config: Config, trace: Path, noise: tuple[int, ...]) -> tuple[str, dict]:
-        alone = dataclasses.replace(config, **ALONE, bug=())
-        runs = [self._reference(alone, seed) for seed in (0, *noise)]
+        runs = [self.reference(config, seed) for seed in (0, *noise)]
         path = trace.parent / "report.json"
         flags = [flag for run in runs[1:] for flag in ("--noise", run)]
         done = run_ttrace("compare", runs[0], trace, *flags, "--json", path)
@@ -77,5 +84,12 @@ class Agreement:
         return done.stdout, read_report(path)
 
     def _trace_reference(self, alone: Config, seed: int) -> Path:
-        trace = self._folder() / f"seed{seed}.h5"
-        return traced(dataclasses.replace(alone, perturb=seed, trace=str(trace)), trace)
+        name = hashlib.sha256(f"{alone} {seed}".encode()).hexdigest()
+        trace = self._shared / f"{name}.h5"
+        with open(trace.with_suffix(".lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not trace.exists():
+                made = self._folder() / f"seed{seed}.h5"
+                traced(dataclasses.replace(alone, perturb=seed, trace=str(made)), made)
+                made.rename(trace)
+        return trace

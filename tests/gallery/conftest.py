@@ -1,6 +1,7 @@
 """Each run of the trainer that the tests look at happens once."""
 
 import functools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,11 @@ Runner = Callable[..., Run]
 
 @pytest.fixture(scope="session")
 def agreement(tmp_path_factory: pytest.TempPathFactory) -> Agreement:
-    return Agreement(lambda: tmp_path_factory.mktemp("run"))
+    base = tmp_path_factory.getbasetemp()
+    # Of several processes of pytest-xdist each has a folder of its own in that of all.
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "references"
+    shared.mkdir(exist_ok=True)
+    return Agreement(lambda: tmp_path_factory.mktemp("run"), shared)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import pytest
 from support.reports import by_id, findings, read_report
 from support.ttrace_cli import DIVERGED, MATCH, UNUSABLE, run_ttrace
 
-from gallery.agreement import ALONE, SEEDS
+from gallery.agreement import ALONE, SEEDS, Agreement
 from gallery.expected import EXPECTED
 from gallery.together import traced
 
@@ -21,8 +21,8 @@ CONFIG = dataclasses.replace(EXPECTED["P11"].config, bug=("P1", "P11"))
 HEALTHY = dataclasses.replace(CONFIG, bug=())
 
 
-def reference_run(out: Path, seed: int = 0) -> Path:
-    return traced(dataclasses.replace(CONFIG, **ALONE, bug=(), perturb=seed, trace=str(out)), out)
+def reference_run(out: Path) -> Path:
+    return traced(dataclasses.replace(CONFIG, **ALONE, bug=(), trace=str(out)), out)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Pair:
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+def plain(agreement: Agreement, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     folder = tmp_path_factory.mktemp("plain")
-    runs = [reference_run(folder / f"seed{seed}.h5", seed) for seed in (0, *SEEDS)]
+    runs = [agreement.reference(CONFIG, seed) for seed in (0, *SEEDS)]
     candidate = traced(CONFIG, folder / "run")
     return Pair(runs[0], candidate, [flag for run in runs[1:] for flag in ("--noise", run)])
 
