@@ -38,6 +38,7 @@ ORDER = (
     "inactive",
     "assembly",
     "api",
+    "trainer_samples",
     "trainer",
     "lightning",
     "union",

@@ -157,6 +157,11 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "tensor-parallel layouts of a matrix by the model's tp_plan",
         "transformers",
     ),
+    # trl.
+    PrivateName(
+        "_generate_and_score_completions", "trl.GRPOTrainer", "numbers of micro-batches", "trl"
+    ),
+    PrivateName("_prepare_inputs", "trl.GRPOTrainer", "numbers of micro-batches", "trl"),
 )
 
 

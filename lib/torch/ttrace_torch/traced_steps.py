@@ -212,7 +212,8 @@ class TracedSteps:
             self._facts["plan"] = rewriter.facts()
         self.updates.end(step)
         records, precision = step.recorder.records.values(), step.recorder.precision
-        if self._evaluations.seen and not step.calls.any_run:
+        forwards = self._evaluations
+        if forwards.seen and not (forwards.trained or step.calls.any_run):
             self._problems.say_once(
                 f"step {step.number}: every forward of the model ran with gradients off, and none "
                 "is recorded; to trace an evaluation, turn them off before the step begins"

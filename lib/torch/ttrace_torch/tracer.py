@@ -195,8 +195,7 @@ class Tracer:
     ) -> None:
         """Records the global gradient norm before clipping.
 
-        clip_norm: the limit that the gradients are clipped to, for the manifest's optimizer
-            entries.
+        clip_norm: what the gradients are clipped to, for the manifest's optimizer entries.
         """
         step = self._step
         if step is None:
@@ -257,12 +256,14 @@ class Tracer:
         return None if placements is None else self._output.meshes.known(placements)
 
     @contextmanager
-    def unrecorded(self) -> Iterator[Tracer]:
-        """Suspends recording inside: for an evaluation, or a pipeline's shape inference."""
+    def unrecorded(self, why: str | None = None) -> Iterator[Tracer]:
+        """Suspends recording inside: for an evaluation; of a part of the step, tell `why`."""
         step = self._step
         if step is None:
             yield self
             return
+        if why is not None:
+            self._problems.mistake(step.number, why)
         outer, step.calls.paused = step.calls.paused, True
         try:
             yield self
@@ -277,9 +278,8 @@ class Tracer:
         if step is None:
             return
         if step.main_grads_done:
-            self._problems.say_once(
-                f"step {step.number}: main_grads() once more; the first gradients are kept"
-            )
+            said = f"step {step.number}: main_grads() once more; the first gradients are kept"
+            self._problems.say_once(said)
             return
         if factor is not None:
             record_gradient_factor(step, factor)

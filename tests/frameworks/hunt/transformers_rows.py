@@ -36,7 +36,7 @@ NOT_SUMMED = "g_r instead of the sum: found/transformers_grad_not_summed.py"
 LORA = {"model": "llama", "lora": True}
 ACCELERATE = {"script": "train_accelerate", "model": "llama"}
 TRAINER = {"script": "train_trainer", "model": "llama"}
-SFT = {"script": "hunt.train_sft", "model": "llama"}
+SFT = {"script": "train_sft", "model": "llama"}
 WHOLE, OFFLOAD = {"reshard_after_forward": False}, {"cpu_offload": True}
 ROWS = [
     row("llama tp odd tied", tp("LlamaConfig", ODD)),

@@ -25,10 +25,11 @@ class Evaluations:
     """Suspends the recording of a step in forwards of the whole model without gradients.
 
     seen: whether there was one.
+    trained: whether there was a forward of the whole model with gradients.
     """
 
     def __init__(self, calls: CallCounter) -> None:
-        self.seen = False
+        self.seen = self.trained = False
         self._calls = calls
         self._is_one_itself = not torch.is_grad_enabled()
         # How many whole models run inside each other, and whether recording is suspended.
@@ -59,6 +60,7 @@ class Evaluations:
     def _begin(self, *_: Any) -> None:
         self._depth += 1
         off = not torch.is_grad_enabled()
+        self.trained = self.trained or not off
         if self._depth == 1 and off and not in_backward() and not in_function():
             self._suspended = self.seen = True
             self._paused_before, self._calls.paused = self._calls.paused, True

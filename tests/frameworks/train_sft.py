@@ -1,4 +1,5 @@
-"""A model of transformers trained by trl's SFTTrainer, on rows of token ids."""
+"""A model of transformers trained by trl's SFTTrainer, on rows of token ids: the tracer's lines end
+in `# tt`."""
 
 from __future__ import annotations
 
@@ -7,12 +8,12 @@ import tempfile
 import datasets
 from tokenizers import Tokenizer, models
 from torch import distributed
-from train_trainer import Tokens
+from train_trainer import NoSync, Tokens, WrongScale
 from train_transformers import MICRO_BATCHES, STEPS, WORDS, whole_model
 from transformers import PreTrainedTokenizerFast, default_data_collator
 from trl import SFTConfig, SFTTrainer
 
-import ttrace_torch as tt
+import ttrace_torch as tt  # tt
 
 
 def tokenizer():
@@ -23,9 +24,21 @@ def tokenizer():
     )
 
 
-def rows():
+class WrongScaleSFT(WrongScale, SFTTrainer):
+    pass
+
+
+class NoSyncSFT(NoSync, SFTTrainer):
+    pass
+
+
+FAULTY = {"wrong_scale": WrongScaleSFT, "no_sync": NoSyncSFT}
+
+
+def rows(swapped):
     """Named, since the hash of a table takes in all of pyarrow."""
-    ids = [Tokens()[number]["input_ids"].tolist() for number in range(len(Tokens()))]
+    data = Tokens(swapped)
+    ids = [data[number]["input_ids"].tolist() for number in range(len(data))]
     columns = {"input_ids": ids, "labels": ids, "attention_mask": [[1] * len(row) for row in ids]}
     table = datasets.table.InMemoryTable.from_pydict(columns)
     return datasets.Dataset(table, fingerprint="rows")
@@ -54,13 +67,16 @@ def main(case, out):
         # trl would do it by default.
         gradient_checkpointing=case.get("checkpoint", False),
     )
-    trainer = SFTTrainer(
+    fault = case.get("fault")
+    trainer = FAULTY.get(fault, SFTTrainer)(
         model=whole_model(case),
         args=arguments,
-        train_dataset=rows(),
+        train_dataset=rows(fault == "swapped"),
         processing_class=tokenizer(),
         data_collator=default_data_collator,
     )
-    noise = tt.Perturb(case["noise"]) if "noise" in case else None
-    trainer.add_callback(tt.trainer_callback(trainer, out=out, perturb=noise))
+    noise = tt.Perturb(case["noise"]) if "noise" in case else None  # tt
+    if out is not None:
+        trainer.add_callback(tt.trainer_callback(trainer, out=out, perturb=noise))  # tt
     trainer.train()
+    return [value.sum().item() for value in trainer.model.state_dict().values()]
