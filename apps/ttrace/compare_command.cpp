@@ -66,7 +66,8 @@ struct CompareFlags {
 };
 
 constexpr const char* kHowToReadComparison =
-    "`ttrace explain used`, likewise m and ε. For nights: --known, --require, --fail-on, --since.\n"
+    "`ttrace explain used`, likewise m, ε, \"would pass\", frontier. --known, --require, --since: "
+    "README.\n"
     "Exit codes: 0 match, 1 diverged, 2 usage or unreadable input, 3 too little could be checked.";
 
 void require_starter_alone(const CompareFlags& flags) {
