@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/deflate.h"
+#include "base/display_limits.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -25,17 +26,16 @@ using report::kPageFormat;
 // The variable of GitHub Actions that names the file of a job's summary.
 constexpr const char* kGithubSummary = "GITHUB_STEP_SUMMARY";
 
-constexpr std::size_t kMostWarnings = 10;
 constexpr int kInconclusive = 3;
 
 // `needed`: the warnings explain the exit code, so --quiet does not suppress them.
 void print_warnings(const std::vector<std::string>& warnings, bool needed) {
   const auto print = needed ? base::warn_even_if_quiet : base::warn;
-  for (std::size_t i = 0; i < warnings.size() && i < kMostWarnings; ++i) {
+  for (std::size_t i = 0; i < warnings.size() && i < base::kShown.warnings; ++i) {
     print(base::printable(warnings[i]));
   }
-  if (warnings.size() > kMostWarnings) {
-    print(base::concat("and ", warnings.size() - kMostWarnings,
+  if (warnings.size() > base::kShown.warnings) {
+    print(base::concat("and ", warnings.size() - base::kShown.warnings,
                        " more warnings; --json FILE has them all"));
   }
 }

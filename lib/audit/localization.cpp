@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 
 namespace ttrace::audit {
@@ -67,10 +68,9 @@ std::string describe_left_out(const ReportedComparison& comparison) {
   add("--step", steps);
   if (comparison.common) by.emplace_back("--common");
   if (by.empty()) by.emplace_back("rules that skip");
-  constexpr std::size_t kMostNamed = 3;
-  if (by.size() > kMostNamed) {
-    const std::size_t rest = by.size() - kMostNamed;
-    by.resize(kMostNamed);
+  if (by.size() > base::kShown.few_names) {
+    const std::size_t rest = by.size() - base::kShown.few_names;
+    by.resize(base::kShown.few_names);
     by.push_back(base::concat(rest, " more"));
   }
   return base::concat(comparison.skipped, " of ", base::plural(comparison.tensors, "tensor"),

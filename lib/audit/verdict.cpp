@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "audit/recording_line.h"
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "judge/slices.h"
 
@@ -27,7 +28,6 @@ bool is_gradient(Kind kind) { return kind == Kind::kParamGrad || kind == Kind::k
 
 std::string title_of(const std::vector<AuditedTensor>& tensors,
                      const std::vector<std::size_t>& members) {
-  constexpr std::size_t kMostPatterns = 3;
   std::set<std::string> names;
   std::set<std::string> patterns;
   std::set<std::optional<std::uint64_t>> microbatches;
@@ -47,8 +47,8 @@ std::string title_of(const std::vector<AuditedTensor>& tensors,
     std::string list;
     std::size_t listed = 0;
     for (const std::string& pattern : patterns) {
-      if (listed++ == kMostPatterns) {
-        list += base::concat(" and ", patterns.size() - kMostPatterns, " more");
+      if (listed++ == base::kShown.few_names) {
+        list += base::concat(" and ", patterns.size() - base::kShown.few_names, " more");
         break;
       }
       list += base::concat(list.empty() ? "" : ", ", pattern);

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "base/display_limits.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/pairing.h"
@@ -15,8 +16,6 @@ namespace {
 
 using layout::View;
 using layout::ViewPtr;
-
-constexpr std::size_t kMostNamed = 4;
 
 // Returns the rules that match a tensor of the truth, which may have fewer than the reference; a
 // rule that matches nothing would be an error.
@@ -72,12 +71,13 @@ bool is_finer(const View& truth, const View& reference) {
 class Names {
  public:
   void add(const std::string& text) {
-    if (++count_ <= kMostNamed) text_ += base::concat(count_ > 1 ? "; " : "", text);
+    if (++count_ <= base::kShown.names) text_ += base::concat(count_ > 1 ? "; " : "", text);
   }
   std::uint64_t count() const { return count_; }
   std::string text() const {
-    return count_ > kMostNamed ? base::concat(text_, "; and ", count_ - kMostNamed, " more")
-                               : text_;
+    return count_ > base::kShown.names
+               ? base::concat(text_, "; and ", count_ - base::kShown.names, " more")
+               : text_;
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/display_limits.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "layout/mesh.h"
@@ -72,7 +73,6 @@ namespace {
 constexpr std::uint64_t kMostElementsDescribed = std::uint64_t{1} << 27;
 constexpr std::uint64_t kFewestIndices = 4;
 constexpr double kMostOfError = 0.9;
-constexpr std::size_t kMostRangesNamed = 3;
 
 // Returns the fewest indices that hold most of the error, ascending; empty if more than a quarter.
 std::vector<std::size_t> indices_with_error(const std::vector<double>& errors, double all) {
@@ -102,10 +102,11 @@ std::string describe_ranges(const std::vector<std::size_t>& indices, const tenso
     const std::size_t first = indices[i];
     while (i + 1 < indices.size() && indices[i + 1] == indices[i] + 1) ++i;
     const std::size_t last = indices[i++];
-    if (ranges >= kMostRangesNamed) continue;
+    if (ranges >= base::kShown.few_names) continue;
     text += concat(ranges > 0 ? ", " : "", first, last > first ? concat(" to ", last) : "");
   }
-  if (ranges > kMostRangesNamed) text += concat(" and ", ranges - kMostRangesNamed, " more places");
+  if (ranges > base::kShown.few_names)
+    text += concat(" and ", ranges - base::kShown.few_names, " more places");
   return concat(describe_dimension(dim, shape.size(), indices.size() == 1), text, " of ",
                 shape[dim], shape.size() == 2 ? "" : concat(" along dimension ", dim));
 }

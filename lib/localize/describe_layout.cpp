@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/display_limits.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "localize/causes/separating_axes.h"
@@ -14,8 +15,6 @@ namespace ttrace::localize {
 namespace {
 
 using base::concat;
-
-constexpr std::size_t kMostAxesNamed = 4;
 
 double mean_square(const measure::TileStats& stats) {
   return stats.finite == 0 ? 0 : stats.sum_d2 / static_cast<double>(stats.finite);
@@ -106,18 +105,18 @@ std::string describe_shares(const measure::Measurement& measurement) {
   const std::string of = concat(differing.size(), " of ", blocks.size(), " shards differ, ",
                                 describe_elements(measurement.total));
   const bool evenly = share(*differing.front()) * static_cast<double>(blocks.size()) <= 2;
-  if (differing.size() > kMostAxesNamed && evenly) {
+  if (differing.size() > base::kShown.names && evenly) {
     return concat("spread evenly: no shard has more than ", percent_of(share(*differing.front())),
                   " of the squared error; ", of);
   }
   std::string text;
   double named = 0;
-  for (std::size_t i = 0; i < differing.size() && i < kMostAxesNamed; ++i) {
+  for (std::size_t i = 0; i < differing.size() && i < base::kShown.names; ++i) {
     named += share(*differing[i]);
     text += concat(i > 0 ? ", " : "", percent_of(share(*differing[i])),
                    i > 0 ? " " : " of the squared error ", describe_shard(*differing[i]));
   }
-  if (differing.size() > kMostAxesNamed) {
+  if (differing.size() > base::kShown.names) {
     text += concat(", ", percent_of(std::max(0.0, 1 - named)), " on others");
   }
   return concat(text, "; ", of);
@@ -171,10 +170,10 @@ std::string describe_view(const trace::Source& candidate, const layout::View& vi
                     : entries.size() > 1                                   ? "made of "
                                                                            : "cut from ";
   std::string text = concat(tensor::to_string(view.shape), " ", how);
-  for (std::size_t i = 0; i < entries.size() && i < kMostAxesNamed; ++i) {
+  for (std::size_t i = 0; i < entries.size() && i < base::kShown.names; ++i) {
     text += concat(i > 0 ? ", " : "", named_part(*entries[i], view.key));
   }
-  if (entries.size() > kMostAxesNamed) text += concat(", ... ", entries.size(), " in all");
+  if (entries.size() > base::kShown.names) text += concat(", ... ", entries.size(), " in all");
   const bool alike = std::all_of(entries.begin(), entries.end(), [&](const auto* entry) {
     return describe_merging(candidate, *entry) == first;
   });

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/display_limits.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "localize/causes/cause.h"
@@ -20,8 +21,6 @@ using base::concat;
 using comparison::RejectedCause;
 using comparison::TensorComparison;
 using judge::Outcome;
-
-constexpr std::size_t kMostDependenciesNamed = 4;
 
 // The module whose code produced the tensor.
 const trace::Module* recorded_module_of(const ModuleGraph& graph, const trace::TensorKey& key) {
@@ -97,7 +96,7 @@ std::string describe_before(const std::vector<std::size_t>& depends_on,
   }
   std::string text;
   std::size_t more = named.size();
-  for (std::size_t i = 0; i < said.size() && i < kMostDependenciesNamed; ++i) {
+  for (std::size_t i = 0; i < said.size() && i < base::kShown.names; ++i) {
     text += concat(text.empty() ? "" : "; ", said[i].first);
     if (said[i].second > 1) text += concat(" (", said[i].second, " of them)");
     more -= said[i].second;

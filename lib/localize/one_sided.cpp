@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "localize/frontier.h"
 
@@ -88,7 +89,6 @@ void add_groups(const std::vector<FlowNode>& nodes, const std::vector<Outcome>& 
   }
 }
 
-constexpr std::size_t kMostOneSidedNamed = 3;
 // The names of two whole models are compared in pairs; beyond this nobody reads the answers.
 constexpr std::size_t kMostLookedUp = 200;
 
@@ -132,7 +132,8 @@ void find_nearest_names(std::vector<comparison::TensorComparison>& results) {
     if (found != known.end()) {
       result.nearest = found->second;
     } else if (known.size() < kMostLookedUp) {
-      result.nearest = base::nearest_names(result.key.name, candidates->second, kMostOneSidedNamed);
+      result.nearest =
+          base::nearest_names(result.key.name, candidates->second, base::kShown.few_names);
       known.emplace(std::pair(alike, result.key.name), result.nearest);
     }
   }

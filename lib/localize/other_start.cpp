@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "comparison/random_draws.h"
 #include "localize/phase.h"
@@ -20,8 +21,7 @@ using comparison::TensorComparison;
 using judge::Outcome;
 using trace::Kind;
 
-constexpr std::size_t kMostModules = 3;  // named in a sentence
-constexpr std::size_t kFewest = 2;       // parameters of which "most" says something
+constexpr std::size_t kFewest = 2;  // parameters of which "most" says something
 
 bool more_than_half(std::uint64_t part, std::uint64_t of) { return 2 * part > of; }
 
@@ -44,11 +44,12 @@ std::string drawing_module_of(std::string_view name) {
 
 std::string in_words(const std::vector<std::string>& modules) {
   std::string text;
-  for (std::size_t i = 0; i < modules.size() && i < kMostModules; ++i) {
+  for (std::size_t i = 0; i < modules.size() && i < base::kShown.few_names; ++i) {
     text += base::concat(i > 0 ? ", " : "", modules[i]);
   }
-  if (modules.size() <= kMostModules) return text;
-  return base::concat(text, " and ", base::plural(modules.size() - kMostModules, "other module"));
+  if (modules.size() <= base::kShown.few_names) return text;
+  return base::concat(text, " and ",
+                      base::plural(modules.size() - base::kShown.few_names, "other module"));
 }
 
 // Whether a cause says more than where the error is.

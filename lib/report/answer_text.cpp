@@ -6,6 +6,7 @@
 #include <map>
 #include <ostream>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "localize/microbatch_mismatch.h"
 #include "localize/other_start.h"
@@ -200,9 +201,8 @@ std::string percent(double share) {
 }
 
 std::string describe_rejected(const std::vector<comparison::RejectedCause>& rejected) {
-  constexpr std::size_t kMostRejected = 4;
   std::string text;
-  for (std::size_t i = 0; i < rejected.size() && i < kMostRejected; ++i) {
+  for (std::size_t i = 0; i < rejected.size() && i < base::kShown.names; ++i) {
     text += concat(i > 0 ? ", " : "", rejected[i].name, " (leaves ",
                    base::short_number(rejected[i].unexplained), ")");
   }

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "layout/mesh.h"
 #include "localize/phase.h"
@@ -27,9 +28,6 @@ using audit::AuditReport;
 using base::concat;
 using base::plural;
 using base::short_number;
-
-constexpr std::size_t kMostAuditAlso = 3;
-constexpr std::size_t kMostAuditReasons = 3;
 
 localize::Place place_of_audited(const AuditedTensor& tensor) {
   return localize::place_of(tensor.key, true,
@@ -82,7 +80,7 @@ std::string describe_audit_unchecked(const AuditReport& report) {
   std::stable_sort(reasons.begin(), reasons.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string text = concat(left, " of ", coverage.tensors);
-  for (std::size_t i = 0; i < reasons.size() && i < kMostAuditReasons; ++i) {
+  for (std::size_t i = 0; i < reasons.size() && i < base::kShown.remarks; ++i) {
     text += concat(i == 0 ? ": " : "; ", reasons[i].second, " ", cut_at_word(reasons[i].first, 60));
   }
   return text;
@@ -135,7 +133,7 @@ void write_audit_screen(const AuditReport& report, const std::string& first_line
                                      shown.key.name, &report.run.mesh}));
     }
     for (std::size_t i = 1; i < report.findings.size(); ++i) {
-      if (i > kMostAuditAlso) {
+      if (i > base::kShown.also) {
         screen.add("also", concat("and ", report.findings.size() - i, " more findings (--all)"),
                    Screen::Keep::kLong);
         break;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "comparison/coverage.h"
 #include "layout/mesh.h"
@@ -27,9 +28,6 @@ using base::concat;
 using comparison::CompareReport;
 using comparison::TensorComparison;
 using judge::Outcome;
-
-constexpr std::size_t kMostAlso = 3;
-constexpr std::size_t kMostRemarks = 3;
 
 // "every rank", "rank 1", or nothing where the run has one, or nobody knows.
 std::string describe_who(const CompareReport& report, const FindingGroup& group) {
@@ -148,14 +146,13 @@ std::string describe_steps(const CompareReport& report) {
     used = std::max({used, 1.0, has_number ? comparison::used_share(*result.comparison) : 1.0});
   }
   if (worst.size() < 2) return "";
-  constexpr std::size_t kMostSteps = 6;
   constexpr double kGrows = 2;
   std::string text;
   std::size_t said = 0;
   double before = 0;
   for (const auto& [step, used] : worst) {
-    if (said++ == kMostSteps) {
-      text += concat(" · and ", worst.size() - kMostSteps, " more");
+    if (said++ == base::kShown.steps) {
+      text += concat(" · and ", worst.size() - base::kShown.steps, " more");
       break;
     }
     const char* how = used == 0                ? "right"
@@ -230,7 +227,7 @@ void add_also(const CompareReport& report, const std::vector<FindingGroup>& grou
   const Headlines headlines(report);
   std::size_t said = 0;
   for (std::size_t i = 1; i < list.size(); ++i) {
-    if (said++ == kMostAlso) {
+    if (said++ == base::kShown.also) {
       screen.add("also", concat("and ", list.size() - i, " more findings (--all)"),
                  Screen::Keep::kLong);
       break;
@@ -282,7 +279,7 @@ void write_screen(const CompareReport& report, const std::vector<FindingGroup>& 
   }
   std::size_t remarks = 0;
   for (const Clause& clause : first.left_out) {
-    if (remarks++ == kMostRemarks) break;
+    if (remarks++ == base::kShown.remarks) break;
     screen.add("remark", base::render(clause.message), Screen::Keep::kLong);
   }
   screen.add("runs", describe_runs(report), match ? Screen::Keep::kLong : Screen::Keep::kShort);

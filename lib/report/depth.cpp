@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "localize/phase.h"
 #include "localize/place.h"
@@ -125,11 +126,10 @@ std::string draw(const comparison::CompareReport& report, const Depths& depths, 
 }  // namespace
 
 std::string depth_picture(const comparison::CompareReport& report, std::uint64_t step) {
-  constexpr std::size_t kMostBars = 6;
   constexpr std::size_t kMostCharacters = 88;  // of one line of a screen
   const Depths depths(report.results, step);
   std::string text;
-  for (std::size_t bars = kMostBars; bars > 0; --bars) {
+  for (std::size_t bars = base::kShown.bars; bars > 0; --bars) {
     std::size_t characters = 0;
     text = draw(report, depths, step, bars, characters);
     if (characters <= kMostCharacters) break;

@@ -4,6 +4,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "judge/slices.h"
 #include "localize/phase.h"
@@ -13,8 +14,6 @@ namespace ttrace::report {
 namespace {
 
 using base::concat;
-
-constexpr std::size_t kMostPatternsNamed = 4;
 
 bool is_of_parameter(trace::Kind kind) {
   return kind == trace::Kind::kParam || kind == trace::Kind::kParamGrad ||
@@ -107,7 +106,7 @@ void describe(const comparison::CompareReport& report, FindingGroup& group) {
   const std::size_t batches = microbatches.size();
   group.title = names.size() == 1 ? concat(kind, " of ", *names.begin())
                                   : concat(kind, " of ", names.size(), " ", of_class, what, " (",
-                                           listed_patterns(patterns, kMostPatternsNamed), ")");
+                                           listed_patterns(patterns, base::kShown.names), ")");
   if (batches > 1) group.title += concat(" in ", batches, " micro-batches");
 }
 

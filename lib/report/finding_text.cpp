@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "localize/phase.h"
 #include "localize/place.h"
@@ -19,7 +20,6 @@ using base::short_number;
 
 constexpr std::size_t kLabelStart = 5;
 constexpr std::size_t kTextStart = 14;
-constexpr std::size_t kMostParametersNamed = 6;
 
 // Writes labelled lines of evidence.
 class Lines {
@@ -305,7 +305,7 @@ void write_setting(const comparison::CompareReport& report,
   Lines lines(out, style.width);
   lines.add("values", concat("reference ", setting.reference, ", candidate ", setting.candidate));
   std::string names;
-  const std::size_t most = style.all ? setting.parameters.size() : kMostParametersNamed;
+  const std::size_t most = style.all ? setting.parameters.size() : base::kShown.parameters;
   for (std::size_t i = 0; i < setting.parameters.size() && i < most; ++i) {
     names += concat(i > 0 ? ", " : "", setting.parameters[i]);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "report/cause_sentences.h"
 #include "report/localize_screen.h"
@@ -11,9 +12,6 @@ namespace {
 
 using base::concat;
 using localize::PlaceKind;
-
-// A sentence with its place has at most so many bytes: the first line has 200 characters.
-constexpr std::size_t kMostOfPlace = 170;
 
 // Where a sentence puts the fault; empty where what it is about says so: a module's own tensor.
 std::string describe_faulty_code(const ToldFinding& finding) {
@@ -93,7 +91,7 @@ std::string sentence_with(const ToldFinding& finding, const comparison::CauseVal
 std::string sentence_of(const ToldFinding& finding) {
   const comparison::CauseValues values = common_values(finding);
   std::string sentence = sentence_with(finding, values);
-  if (sentence.size() <= kMostOfPlace) return sentence;
+  if (sentence.size() <= base::kShown.place) return sentence;
   // Where there is no room for it, the place stands on the screen alone.
   comparison::CauseValues fewer = values;
   std::erase_if(fewer, [](const auto& value) { return value.first == "place"; });

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/display_limits.h"
 #include "base/strict_json.h"
 #include "base/text.h"
 #include "report/page/markup.h"
@@ -20,7 +21,6 @@ namespace {
 
 using base::concat;
 
-constexpr std::size_t kMostLines = 20;  // of what a case says
 // Those that say nothing is there to compare with.
 constexpr std::array<std::string_view, 2> kErrors{"unreadable", "incomparable"};
 // Of an audit: what follows from nothing is no case.
@@ -80,9 +80,10 @@ Case case_of_module(const PageAnswer& answer, std::uint64_t step, const std::str
   for (const PageTensor* tensor : tensors) {
     if (result_of(*tensor) != found.result) continue;
     if (count++ == 0) found.type = tensor->outcome;
-    if (found.lines.size() < kMostLines) found.lines.push_back(line_of(*tensor));
+    if (found.lines.size() < base::kShown.junit_lines) found.lines.push_back(line_of(*tensor));
   }
-  if (count > kMostLines) found.lines.push_back(concat("and ", count - kMostLines, " more"));
+  if (count > base::kShown.junit_lines)
+    found.lines.push_back(concat("and ", count - base::kShown.junit_lines, " more"));
   found.message = count == 1 ? found.lines.front()
                              : concat(base::plural(count, "tensor"),
                                       ", the first of them: ", found.lines.front());
@@ -98,10 +99,10 @@ Case case_of_verdict(const PageAnswer& answer) {
   verdict.type = answer.verdict;
   verdict.message = answer.headline;
   for (const PageFinding& finding : answer.findings) {
-    if (verdict.lines.size() < kMostLines) verdict.lines.push_back(finding.title);
+    if (verdict.lines.size() < base::kShown.junit_lines) verdict.lines.push_back(finding.title);
   }
   for (const std::string& remark : answer.remarks) {
-    if (verdict.lines.size() < 2 * kMostLines) verdict.lines.push_back(remark);
+    if (verdict.lines.size() < 2 * base::kShown.junit_lines) verdict.lines.push_back(remark);
   }
   verdict.lines.push_back(answer.repeat);
   return verdict;

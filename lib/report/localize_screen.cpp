@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "layout/mesh.h"
 #include "localize/phase.h"
@@ -19,8 +20,6 @@ using audit::LocalizedFinding;
 using audit::LocalizeReport;
 using base::concat;
 using base::plural;
-
-constexpr std::size_t kMostLocalizedAlso = 3;
 
 std::string describe_localized_where(const LocalizeReport& report,
                                      const LocalizedFinding& finding) {
@@ -56,7 +55,7 @@ void add_localized(const LocalizeReport& report, Screen& screen) {
                                    first.reported.shown->name, &report.comparison.candidate.mesh}));
   }
   for (std::size_t i = 1; i < report.findings.size(); ++i) {
-    if (i > kMostLocalizedAlso) {
+    if (i > base::kShown.also) {
       screen.add("also", concat("and ", report.findings.size() - i, " more findings (--all)"),
                  Screen::Keep::kLong);
       break;
@@ -71,21 +70,21 @@ void add_modules(const LocalizeReport& report, Screen& screen) {
   std::size_t at_fault = 0;
   for (const audit::IsolatedModule& module : report.isolated) {
     if (module.verdict != audit::IsolatedVerdict::kAtFault) continue;
-    if (++at_fault > kMostLocalizedAlso) continue;
+    if (++at_fault > base::kShown.also) continue;
     screen.add("at fault", concat(module.module, module.class_name.empty() ? "" : "  ",
                                   module.class_name, ", first ", to_string(module.wrong.front())));
   }
-  if (at_fault > kMostLocalizedAlso) {
-    screen.add("at fault", concat("and ", at_fault - kMostLocalizedAlso, " more (--all)"));
+  if (at_fault > base::kShown.also) {
+    screen.add("at fault", concat("and ", at_fault - base::kShown.also, " more (--all)"));
   }
   std::size_t broken = 0;
   for (const audit::LayerSummary& layer : report.layers) {
     if (layer.broken.empty()) continue;
-    if (++broken > kMostLocalizedAlso) continue;
+    if (++broken > base::kShown.also) continue;
     screen.add("broken", concat(layer.module, ": ", to_string(layer.broken.front().key)));
   }
-  if (broken > kMostLocalizedAlso) {
-    screen.add("broken", concat("and ", broken - kMostLocalizedAlso, " more modules (--all)"));
+  if (broken > base::kShown.also) {
+    screen.add("broken", concat("and ", broken - base::kShown.also, " more modules (--all)"));
   }
   if (report.code && !report.code->differences.empty()) {
     const specification::CodeDifference& first = report.code->differences.front();

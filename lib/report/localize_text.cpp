@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 
+#include "base/display_limits.h"
 #include "base/message.h"
 #include "base/text.h"
 #include "layout/mesh.h"
@@ -24,7 +25,6 @@ using base::printable;
 using base::short_number;
 
 constexpr std::size_t kLocalizedInFull = 5;
-constexpr std::size_t kMostOfSentence = 170;  // of the 200 characters of the first line
 constexpr std::size_t kLayersInLines = 20;
 constexpr std::size_t kNotJudgedInLines = 4;
 constexpr std::size_t kDifferencesInLines = 8;
@@ -254,7 +254,7 @@ LocalizeAnswer localize_answer(const audit::LocalizeReport& report) {
     case 1:
       text = !start.empty() || report.findings.empty()
                  ? printable(start)
-                 : cut_at_word(printable(sentence_of(report.findings.front())), kMostOfSentence);
+                 : cut_at_word(printable(sentence_of(report.findings.front())), base::kShown.place);
       if (start.empty() && report.findings.size() > 1) {
         text += concat(" (and ", plural(report.findings.size() - 1, "other finding"), ")");
       }

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "base/display_limits.h"
 #include "base/strict_json.h"
 #include "base/text.h"
 #include "report/page/page_answer.h"
@@ -17,12 +18,8 @@ namespace {
 
 using base::concat;
 
-constexpr std::size_t kMostRows = 8;
-constexpr std::size_t kMostItems = 5;
-constexpr std::size_t kMostCharacters = 300;  // of a cell, a remark or a command
-
 std::string shortened(const std::string& text) {
-  return markdown_text(cut_at_word(text, kMostCharacters));
+  return markdown_text(cut_at_word(text, base::kShown.markdown_characters));
 }
 
 // A command as code. Nothing in it can end the code: GitHub reads HTML there.
@@ -47,7 +44,7 @@ std::string findings_table(const PageAnswer& answer) {
   for (const PageTensor& tensor : answer.tensors) by_id.emplace(tensor.id, &tensor);
   std::string text =
       "| # | what is wrong | where | error over allowed | cause |\n|---|---|---|---|---|\n";
-  for (std::size_t i = 0; i < answer.findings.size() && i < kMostRows; ++i) {
+  for (std::size_t i = 0; i < answer.findings.size() && i < base::kShown.markdown_rows; ++i) {
     const PageFinding& finding = answer.findings[i];
     const auto tensor = by_id.find(finding.id);
     const bool measured = tensor != by_id.end() && tensor->second->used;
@@ -56,7 +53,7 @@ std::string findings_table(const PageAnswer& answer) {
                " | ", measured ? base::short_number(*tensor->second->used) : "", " | ",
                shortened(cause_of(finding)), " |\n");
   }
-  const std::size_t more = answer.findings.size() - std::min(answer.findings.size(), kMostRows);
+  const std::size_t more = answer.findings.size() - std::min(answer.findings.size(), base::kShown.markdown_rows);
   if (more > 0) text += concat("\nand ", base::plural(more, "more finding"), "\n");
   return text + "\n";
 }
@@ -71,11 +68,11 @@ std::string counts_line(const PageAnswer& answer) {
 
 std::string remarks_list(const PageAnswer& answer) {
   std::string text;
-  for (std::size_t i = 0; i < answer.remarks.size() && i < kMostItems; ++i) {
+  for (std::size_t i = 0; i < answer.remarks.size() && i < base::kShown.markdown_items; ++i) {
     text += concat("- ", shortened(answer.remarks[i]), "\n");
   }
-  if (answer.remarks.size() > kMostItems) {
-    text += concat("- and ", answer.remarks.size() - kMostItems, " more\n");
+  if (answer.remarks.size() > base::kShown.markdown_items) {
+    text += concat("- and ", answer.remarks.size() - base::kShown.markdown_items, " more\n");
   }
   return text.empty() ? "" : text + "\n";
 }

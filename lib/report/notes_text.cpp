@@ -6,6 +6,7 @@
 #include <map>
 #include <ostream>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "localize/microbatch_mismatch.h"
 #include "routing/explain_flips.h"
@@ -17,10 +18,6 @@ using base::concat;
 using base::printable;
 using base::short_number;
 using judge::Outcome;
-
-constexpr std::size_t kMostRouters = 4;
-constexpr std::size_t kMostUnmatched = 5;
-constexpr std::size_t kMostDiffering = 4;
 
 }  // namespace
 
@@ -52,11 +49,11 @@ void write_start(const comparison::CompareReport& report, std::ostream& out) {
     if (result.key.step == start.step && result.key.kind == kind) differing.push_back(&result);
   }
   out << "\n  differ: ";
-  for (std::size_t i = 0; i < differing.size() && i < kMostDiffering; ++i) {
+  for (std::size_t i = 0; i < differing.size() && i < base::kShown.names; ++i) {
     out << (i > 0 ? ", " : "") << printable(to_string(differing[i]->key));
   }
-  if (differing.size() > kMostDiffering) {
-    out << " and " << differing.size() - kMostDiffering << " more";
+  if (differing.size() > base::kShown.names) {
+    out << " and " << differing.size() - base::kShown.names << " more";
   }
   out << ". Whatever follows from them is not listed (--all lists it).\n";
 }
@@ -90,7 +87,7 @@ void write_routing(const comparison::CompareReport& report, bool all, std::ostre
       << report.counts.at(Outcome::kAfterRoutingFlip) << " computed from them not judged\n";
   std::size_t shown = 0;
   for (const comparison::RouterFlips& router : report.routers) {
-    if (!all && shown == kMostRouters) break;
+    if (!all && shown == base::kShown.names) break;
     ++shown;
     out << "    " << printable(to_string(router.key)) << ": "
         << printable(routing::describe_flips(router)) << "\n";
@@ -173,7 +170,7 @@ void write_unmatched(const comparison::CompareReport& report, bool all, std::ost
          "RULES.json maps one to the other):\n";
   std::size_t lines = 0;
   for (const auto& [name, result] : unmatched) {
-    if (!all && lines++ == kMostUnmatched) break;
+    if (!all && lines++ == base::kShown.unmatched) break;
     out << "    reference " << printable(name) << " " << tensor::to_string(result->shape)
         << "  candidate ";
     for (std::size_t i = 0; i < result->nearest->size(); ++i) {
@@ -181,8 +178,8 @@ void write_unmatched(const comparison::CompareReport& report, bool all, std::ost
     }
     out << "\n";
   }
-  if (!all && unmatched.size() > kMostUnmatched) {
-    out << "    and " << unmatched.size() - kMostUnmatched << " more (--all)\n";
+  if (!all && unmatched.size() > base::kShown.unmatched) {
+    out << "    and " << unmatched.size() - base::kShown.unmatched << " more (--all)\n";
   }
 }
 

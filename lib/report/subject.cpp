@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "judge/slices.h"
 
@@ -13,8 +14,6 @@ namespace {
 
 using base::concat;
 using trace::Kind;
-
-constexpr std::size_t kMostMembersNamed = 4;
 
 // How a kind is spoken of: "the gradient of fc.weight", "the gradients of 3 parameters".
 struct KindWords {
@@ -140,11 +139,11 @@ std::string describe_members(const std::set<std::string>& names, const AllOfKind
     }
   }
   std::string text;
-  for (std::size_t i = 0; i < said.size() && i < kMostMembersNamed; ++i) {
+  for (std::size_t i = 0; i < said.size() && i < base::kShown.names; ++i) {
     text += concat(i > 0 ? ", " : "", said[i]);
   }
-  if (said.size() > kMostMembersNamed)
-    text += concat(" and ", said.size() - kMostMembersNamed, " more");
+  if (said.size() > base::kShown.names)
+    text += concat(" and ", said.size() - base::kShown.names, " more");
   return text;
 }
 

@@ -1,3 +1,4 @@
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "layout/mesh.h"
 #include "localize/causes/block_mapping.h"
@@ -7,21 +8,21 @@ namespace ttrace::localize {
 std::vector<Cause> find_duplicated_shard(const Case& the_case) {
   const auto mapping = find_block_mapping(the_case, false);
   if (!mapping) return {};
-  constexpr std::size_t kMostNamed = 3;
   const tensor::Shape& shape = the_case.reference.view->shape;
   const std::uint64_t length = shape[mapping->dim] / mapping->blocks();
   std::string text;
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < mapping->blocks(); ++i) {
     if (mapping->source[i] == i) continue;
-    if (++wrong > kMostNamed) continue;
+    if (++wrong > base::kShown.few_names) continue;
     const auto ranks = ranks_in(the_case, slab(shape, mapping->dim, i * length, length));
     text +=
         base::concat(text.empty() ? "" : ", ", "block ", i, " of ", mapping->blocks(),
                      ranks.empty() ? "" : base::concat(" (", layout::describe_ranks(ranks), ")"),
                      " holds block ", mapping->source[i]);
   }
-  if (wrong > kMostNamed) text += base::concat(" and ", wrong - kMostNamed, " more such");
+  if (wrong > base::kShown.few_names)
+    text += base::concat(" and ", wrong - base::kShown.few_names, " more such");
   return {{"duplicated_shard",
            "",
            base::concat("along dimension ", mapping->dim, " ", text, " of the reference ",

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "layout/mesh.h"
 #include "localize/causes/trial.h"
@@ -14,7 +15,6 @@ constexpr double kMostIndices = 0.75;  // the share of indices that may be wrong
 constexpr std::size_t kFewestIndicesOfMask = 4;
 // How large an index without error may be beside one with error, as root mean square.
 constexpr double kMostElsewhere = 0.05;
-constexpr std::size_t kMostMaskedRangesNamed = 4;
 
 struct Wrong {
   std::vector<std::uint64_t> indices;  // ascending
@@ -58,11 +58,11 @@ std::string describe_index_ranges(const std::vector<std::uint64_t>& indices) {
     const std::uint64_t first = indices[i];
     while (i + 1 < indices.size() && indices[i + 1] == indices[i] + 1) ++i;
     const std::uint64_t last = indices[i++];
-    if (ranges >= kMostMaskedRangesNamed) continue;
+    if (ranges >= base::kShown.names) continue;
     text +=
         base::concat(ranges > 0 ? ", " : "", first, last > first ? base::concat(" to ", last) : "");
   }
-  return ranges > kMostMaskedRangesNamed ? text + ", ..." : text;
+  return ranges > base::kShown.names ? text + ", ..." : text;
 }
 
 std::string describe_wrong(const Wrong& wrong, std::size_t of, const std::string& what) {

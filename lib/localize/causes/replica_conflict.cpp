@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "localize/causes/replicas_along_axis.h"
 #include "localize/causes/trial.h"
@@ -8,7 +9,6 @@
 namespace ttrace::localize {
 
 std::vector<Cause> find_replica_conflict(const Case& the_case) {
-  constexpr std::size_t kMostNamed = 4;
   if (!the_case.conflict) return {};
   const std::vector<CopyOfAxis> copies = copies_that_differ(the_case);
   const double allowed = the_case.exact ? 0 : the_case.tolerance.allowed_norm();
@@ -19,7 +19,7 @@ std::vector<Cause> find_replica_conflict(const Case& the_case) {
   double least = std::numeric_limits<double>::infinity();
   std::size_t named = 0;
   for (const CopyOfAxis& copy : copies) {
-    if (named == kMostNamed) break;
+    if (named == base::kShown.names) break;
     const auto distance = distance_from(the_case, the_case.reference, copy.tensor);
     if (!distance) return {};
     least = std::min(least, *distance);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "layout/mesh.h"
 #include "localize/causes/trial.h"
@@ -8,7 +9,6 @@
 namespace ttrace::localize {
 namespace {
 
-constexpr std::size_t kMostRanksNamed = 4;
 constexpr double kSmallPartOfRank = 0.1;  // of the difference, that may be left
 // Factors that are nearer to each other are one.
 constexpr double kSameFactor = 1e-3;
@@ -49,15 +49,15 @@ std::vector<Cause> find_scaled_by_rank(const Case& the_case) {
     return {};
   }
   std::string text;
-  for (std::size_t i = 0; i < shards.size() && i < kMostRanksNamed; ++i) {
+  for (std::size_t i = 0; i < shards.size() && i < base::kShown.names; ++i) {
     const double norm = measure::reference_norm(shards[i].block->stats);
     text += base::concat(
         i > 0 ? ", " : "",
         describe_factor(shards[i].fit.scale, std::max(1e-6, shards[i].fit.residual_norm / norm)),
         " on ", layout::describe_ranks(shards[i].block->owner->ranks));
   }
-  if (shards.size() > kMostRanksNamed)
-    text += base::concat(" and ", shards.size() - kMostRanksNamed, " more");
+  if (shards.size() > base::kShown.names)
+    text += base::concat(" and ", shards.size() - base::kShown.names, " more");
   return {{"scaled_by_rank",
            "",
            base::concat("every shard is a multiple of the reference: ", text, " ",

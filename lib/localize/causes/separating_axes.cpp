@@ -4,13 +4,12 @@
 #include <map>
 #include <set>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "layout/mesh.h"
 
 namespace ttrace::localize {
 namespace {
-
-constexpr std::size_t kMostClassesNamed = 4;
 
 using Coordinates = std::vector<std::uint64_t>;
 
@@ -89,7 +88,7 @@ std::string describe_classes(const measure::TensorRef& candidate,
                              const measure::ReplicaDifference& replicas) {
   const trace::Mesh& mesh = mesh_of(candidate, replicas);
   const auto coordinates = coordinates_by_rank(mesh);
-  if (replicas.classes.size() > kMostClassesNamed) {
+  if (replicas.classes.size() > base::kShown.names) {
     return base::concat(replicas.classes.size(), " groups of ranks");
   }
   const std::vector<std::string> axes = separating_axes(candidate, replicas);

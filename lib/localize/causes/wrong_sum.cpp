@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "layout/mesh.h"
 #include "localize/causes/replicas_along_axis.h"
@@ -263,12 +264,11 @@ std::vector<double> sizes_of(const Case& the_case, std::size_t terms) {
 }
 
 std::string named(const std::vector<Term>& terms, const std::vector<std::size_t>& which) {
-  constexpr std::size_t kMostNamed = 4;
   std::string text;
-  for (std::size_t i = 0; i < which.size() && i < kMostNamed; ++i) {
+  for (std::size_t i = 0; i < which.size() && i < base::kShown.names; ++i) {
     text += base::concat(i > 0 ? ", " : "", terms[which[i]].words);
   }
-  return which.size() > kMostNamed ? text + " ..." : text;
+  return which.size() > base::kShown.names ? text + " ..." : text;
 }
 
 bool shares(const std::set<std::uint64_t>& a, const std::set<std::uint64_t>& b) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/display_limits.h"
 #include "base/strict_json.h"
 #include "base/text.h"
 #include "report/page/sections.h"
@@ -98,7 +99,7 @@ std::string page_columns(const PageAnswer& answer) {
     index_of.emplace(answer.tensors[i].id, i);
   }
   const std::span<const PageFinding> cards =
-      std::span(answer.findings).first(std::min(answer.findings.size(), kMostCards));
+      std::span(answer.findings).first(std::min(answer.findings.size(), base::kShown.page_cards));
   std::string out = "{\"findings\":" + array(cards, [&](const PageFinding& finding) {
                       return finding_json(finding, index_of);
                     });

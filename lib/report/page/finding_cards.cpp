@@ -3,15 +3,13 @@
 #include <optional>
 #include <string>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "report/page/read_parts.h"
 #include "report/page/sections.h"
 
 namespace ttrace::report {
 namespace {
-
-constexpr std::size_t kMostMembers = 24;
-constexpr std::size_t kMostBefore = 8;
 
 std::string shown(const std::optional<double>& value) {
   return value ? base::short_number(*value) : "–";
@@ -123,7 +121,7 @@ Markup page_findings(const PageAnswer& answer) {
   out.element("h2", base::plural(answer.findings.size(), "finding"), {{"id", "h-findings"}});
   std::size_t number = 0;
   for (const PageFinding& finding : answer.findings) {
-    if (number == kMostCards) break;
+    if (number == base::kShown.page_cards) break;
     const std::string anchor = base::concat("finding-", ++number);
     const auto found = by_id.find(finding.id);
     const PageTensor* tensor = found == by_id.end() ? nullptr : found->second;
@@ -146,12 +144,13 @@ Markup page_findings(const PageAnswer& answer) {
     }
     out.close("dl");
     add_checks(finding, out);
-    if (finding.members.size() > 1) add_links("all", finding.members, kMostMembers, out);
-    add_links("computed from", finding.depends_on, kMostBefore, out);
+    if (finding.members.size() > 1)
+      add_links("all", finding.members, base::kShown.page_members, out);
+    add_links("computed from", finding.depends_on, base::kShown.page_before, out);
     out.close("article");
   }
-  if (answer.findings.size() > kMostCards) {
-    out.element("p", base::concat("and ", answer.findings.size() - kMostCards,
+  if (answer.findings.size() > base::kShown.page_cards) {
+    out.element("p", base::concat("and ", answer.findings.size() - base::kShown.page_cards,
                                   " more findings: their tensors are in the table, and --json has "
                                   "them in full"));
   }

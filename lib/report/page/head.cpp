@@ -1,13 +1,12 @@
 #include <cstddef>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "report/page/read_parts.h"
 #include "report/page/sections.h"
 
 namespace ttrace::report {
 namespace {
-
-constexpr std::size_t kMostShownRemarks = 12;
 
 // What colour a verdict has: "good", "bad" or "unsure".
 const char* class_of(const std::string& verdict) {
@@ -39,11 +38,11 @@ Markup page_head(const PageAnswer& answer) {
   if (answer.remarks.empty()) return out;
   out.open("section", {{"class", "remarks"}, {"aria-label", "what to know"}});
   out.element("h2", "What to know").open("ul");
-  for (std::size_t i = 0; i < answer.remarks.size() && i < kMostShownRemarks; ++i) {
+  for (std::size_t i = 0; i < answer.remarks.size() && i < base::kShown.page_remarks; ++i) {
     out.element("li", answer.remarks[i]);
   }
-  if (answer.remarks.size() > kMostShownRemarks) {
-    out.element("li", base::concat("and ", answer.remarks.size() - kMostShownRemarks,
+  if (answer.remarks.size() > base::kShown.page_remarks) {
+    out.element("li", base::concat("and ", answer.remarks.size() - base::kShown.page_remarks,
                                    " more in the report (--json)"));
   }
   return out.close("ul").close("section");

@@ -119,7 +119,4 @@ std::string verdict_in_words(const PageAnswer& answer);
 // Whether a tensor of this outcome was checked and is right.
 bool is_right(std::string_view outcome);
 
-// At most so many findings have a card on a page.
-inline constexpr std::size_t kMostCards = 60;
-
 }  // namespace ttrace::report

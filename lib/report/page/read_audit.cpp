@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "report/page/read_parts.h"
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "judge/outcome.h"
 #include "report/page/read_parts.h"

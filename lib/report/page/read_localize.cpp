@@ -1,6 +1,7 @@
 #include <map>
 #include <string>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "report/page/read_parts.h"
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "localize/phase.h"
 #include "localize/place.h"
@@ -18,8 +19,6 @@ using base::JsonCursor;
 namespace {
 
 constexpr std::size_t kMostShards = 4096;
-constexpr std::size_t kMostChecks = 12;
-constexpr std::size_t kMostCauses = 6;
 
 double number_from_text(const JsonCursor& cursor) {
   const std::string text = cursor.as_string();
@@ -201,7 +200,7 @@ std::vector<PageCause> causes_at(const JsonCursor& finding, std::string_view nam
   if (!found) return {};
   std::vector<PageCause> causes;
   for (const JsonCursor& item : found->items()) {
-    if (causes.size() == kMostCauses) break;
+    if (causes.size() == base::kShown.page_causes) break;
     const std::string axis = text_at(item, "axis");
     causes.push_back({item.require("name").as_string() + (axis.empty() ? "" : " over " + axis),
                       text_at(item, "evidence"), number_at(item, "unexplained")});
@@ -214,7 +213,7 @@ std::vector<PageCheck> checks_at(const JsonCursor& holder) {
   if (!found) return {};
   std::vector<PageCheck> checks;
   for (const JsonCursor& item : found->items()) {
-    if (checks.size() == kMostChecks) break;
+    if (checks.size() == base::kShown.page_checks) break;
     const std::string id = text_at(item, "id");
     checks.push_back({item.require("operation").as_string() + (id.empty() ? "" : " of " + id),
                       item.require("result").as_string(), text_at(item, "expected"),

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "report/page/read_parts.h"
 #include "report/page/sections.h"
@@ -13,7 +14,6 @@ namespace {
 
 constexpr double kWidth = 360;
 constexpr double kHeight = 120;
-constexpr std::size_t kMostDrawn = 1024;
 constexpr int kShades = 6;
 
 // From 0 for no error to 6 for all of it, by its logarithm.
@@ -82,7 +82,7 @@ std::string shard_title(const PageShard& shard) {
 
 Markup shard_grid(const PageFinding& finding) {
   Markup out;
-  if (finding.shards.size() < 2 || finding.shards.size() > kMostDrawn) return out;
+  if (finding.shards.size() < 2 || finding.shards.size() > base::kShown.page_shards) return out;
   std::vector<double> shape = whole_of(finding.shards);
   if (shape.empty()) return out;
   const double height = shape.size() == 1 ? kHeight / 4 : kHeight;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/display_limits.h"
 #include "base/strict_json.h"
 #include "base/text.h"
 #include "report/page/page.h"
@@ -14,9 +15,6 @@
 
 namespace ttrace::report {
 namespace {
-
-constexpr std::size_t kMostFindings = 20;
-constexpr std::size_t kMostNotes = 6;
 
 std::string one_number(const std::optional<double>& value) {
   return value ? base::short_number(*value) : "-";
@@ -68,17 +66,17 @@ std::string shown_text(std::string_view json, const std::string& file) {
   add_line(text, answer.counted_as, counts);
   if (!answer.has_all_tensors)
     add_line(text, "detail", "the report has the numbers of findings alone");
-  for (std::size_t i = 0; i < answer.remarks.size() && i < kMostNotes; ++i) {
+  for (std::size_t i = 0; i < answer.remarks.size() && i < base::kShown.notes; ++i) {
     add_line(text, "note", answer.remarks[i]);
   }
   std::map<std::string, const PageTensor*> by_id;
   for (const PageTensor& tensor : answer.tensors) by_id.emplace(tensor.id, &tensor);
-  for (std::size_t i = 0; i < answer.findings.size() && i < kMostFindings; ++i) {
+  for (std::size_t i = 0; i < answer.findings.size() && i < base::kShown.findings; ++i) {
     const auto found = by_id.find(answer.findings[i].id);
     add_finding(answer.findings[i], i + 1, found == by_id.end() ? nullptr : found->second, text);
   }
-  if (answer.findings.size() > kMostFindings) {
-    text += base::concat("\n  and ", answer.findings.size() - kMostFindings,
+  if (answer.findings.size() > base::kShown.findings) {
+    text += base::concat("\n  and ", answer.findings.size() - base::kShown.findings,
                          " more findings: --format html, or the JSON itself\n");
   }
   text += "\n";

@@ -5,13 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "base/display_limits.h"
 #include "base/text.h"
 #include "report/page/sections.h"
 
 namespace ttrace::report {
 namespace {
-
-constexpr std::size_t kMostShown = 100;
 
 // What is wrong without a number stands before all numbers, and "nan" with the infinite ones.
 double badness(const PageTensor& tensor) {
@@ -35,7 +34,7 @@ Markup worst_tensors(const PageAnswer& answer) {
   std::stable_sort(worst.begin(), worst.end(), [](const PageTensor* a, const PageTensor* b) {
     return badness(*a) > badness(*b);
   });
-  if (worst.size() > kMostShown) worst.resize(kMostShown);
+  if (worst.size() > base::kShown.page_worst) worst.resize(base::kShown.page_worst);
   out.open("section", {{"id", "worst"}, {"class", "worst"}});
   out.element("h2", worst.size() == answer.tensors.size()
                         ? base::concat("All ", base::plural(worst.size(), "tensor"))
