@@ -150,6 +150,20 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "deepspeed",
     ),
     PrivateName("_hp_grad", "deepspeed.runtime.bf16_optimizer", "its main gradients", "deepspeed"),
+    # megatron-fsdp, whose buffers are no part of its interface.
+    *(
+        PrivateName(
+            name, "megatron_fsdp.param_and_grad_buffer", "ranges of its shards", "megatron-fsdp"
+        )
+        for name in (
+            "param_and_grad_buffer",
+            "dist_main_weight",
+            "item_index_map",
+            "bucket_index",
+            "shard_bucket_index",
+            "param_to_name",
+        )
+    ),
     # Transformers.
     PrivateName(
         "_resolve_parallel_plans",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ttrace_torch.frameworks.deepspeed import DeepSpeed
 from ttrace_torch.frameworks.framework import Framework
 from ttrace_torch.frameworks.megatron import Megatron
+from ttrace_torch.frameworks.megatron_fsdp import MegatronFSDP
 from ttrace_torch.frameworks.native import Native
 from ttrace_torch.frameworks.registry import framework_of, register_framework
 
@@ -15,5 +16,5 @@ __all__ = ["Framework", "framework_of", "register_framework"]
 
 # The last one is asked first: DeepSpeed's engine may hold a model of Megatron-core, and either a
 # model that PyTorch has wrapped.
-for _framework in (Native, Megatron, DeepSpeed):
+for _framework in (Native, Megatron, MegatronFSDP, DeepSpeed):
     register_framework(_framework)
