@@ -9,9 +9,9 @@
 #include "comparison.h"
 #include "comparison/checkpoint_lines.h"
 #include "flags/flag_group.h"
+#include "flags/policy.h"
 #include "mpi_ranks.h"
 #include "outputs.h"
-#include "flags/policy.h"
 #include "report/compare_report_json.h"
 #include "report/part_of_work_json.h"
 
@@ -165,7 +165,8 @@ int run_compare(const CompareFlags& flags) {
   }
   const comparison::CompareReport report =
       run_comparison(comparison, flags.work, !flags.answer.json().empty());
-  const int exit_code = output.write(policed(answer_of(report, flags.comparison.all_slices), policy));
+  const int exit_code =
+      output.write(policed(answer_of(report, flags.comparison.all_slices), policy));
   if (starter) print_starter_summary(flags, *starter);
   return exit_code;
 }

@@ -7,8 +7,8 @@
 
 #include "answer_output.h"
 #include "comparison.h"
-#include "outputs.h"
 #include "flags/policy.h"
+#include "outputs.h"
 
 namespace ttrace::app {
 

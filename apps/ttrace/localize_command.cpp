@@ -113,10 +113,9 @@ int run_localize(const LocalizeFlags& flags) {
   require_no_comparison_flags(flags);
   AnswerOutput output(flags.answer);
   OutputFile plan(flags.plan);
-  return with_localization(flags, plan, nullptr,
-                           [&](const Answer& answer) {
-                             return output.write(policed(answer, policy));
-                           });
+  return with_localization(flags, plan, nullptr, [&](const Answer& answer) {
+    return output.write(policed(answer, policy));
+  });
 }
 
 }  // namespace

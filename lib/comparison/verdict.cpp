@@ -151,8 +151,8 @@ std::string nothing_checked(const CompareReport& out) {
 
 // What makes a run in which nothing diverged inconclusive.
 Doubt doubt_of(const RunState& state, const CompareReport& out) {
-  const Doubt unjudged = first_of(
-      {describe_unreadable(state, out), describe_unanswered(out), describe_rerouted(out)});
+  const Doubt unjudged =
+      first_of({describe_unreadable(state, out), describe_unanswered(out), describe_rerouted(out)});
   if (!unjudged.text.empty()) return unjudged;
   if (std::string why = nothing_checked(out); !why.empty()) return {std::move(why), "", true};
   const Doubt unchecked = first_of({{essentials_not_recorded(out), "not_recorded_by_candidate"},

@@ -53,7 +53,8 @@ std::string findings_table(const PageAnswer& answer) {
                " | ", measured ? base::short_number(*tensor->second->used) : "", " | ",
                shortened(cause_of(finding)), " |\n");
   }
-  const std::size_t more = answer.findings.size() - std::min(answer.findings.size(), base::kShown.markdown_rows);
+  const std::size_t more =
+      answer.findings.size() - std::min(answer.findings.size(), base::kShown.markdown_rows);
   if (more > 0) text += concat("\nand ", base::plural(more, "more finding"), "\n");
   return text + "\n";
 }

@@ -104,8 +104,7 @@ Answer policed(Answer answer, const std::shared_ptr<const report::AnswerPolicy>&
   };
   out.text = [after, original = std::move(answer)](const report::TextStyle& style,
                                                    std::ostream& text) {
-    const std::string json =
-        report::policed_json(original.json(report::Detail::kAll), *after);
+    const std::string json = report::policed_json(original.json(report::Detail::kAll), *after);
     if (!after->by_known.headlines.empty()) {
       text << report::folded(report::shown_text(json, "this answer"), style.width);
     } else {

@@ -190,14 +190,15 @@ void add_remarks(NightDiff& diff) {
   for (const Night* night : {&diff.older, &diff.newer}) {
     if (night->whole) continue;
     diff.remarks.push_back(
-        concat(night->file, night->command == "localize"
-                                ? " lists findings alone"
-                                : " has the tensors of findings alone (--json-detail findings)",
+        concat(night->file,
+               night->command == "localize"
+                   ? " lists findings alone"
+                   : " has the tensors of findings alone (--json-detail findings)",
                ", so what became of others cannot be said"));
   }
   if (diff.older.verdict == "inconclusive") {
-    diff.remarks.push_back(concat(diff.older.file, " is inconclusive: ",
-                                  cut_at_word(diff.older.headline, kMostOfHeadline)));
+    diff.remarks.push_back(concat(
+        diff.older.file, " is inconclusive: ", cut_at_word(diff.older.headline, kMostOfHeadline)));
   }
 }
 
@@ -228,10 +229,10 @@ void decide_on_news(NightDiff& diff) {
     diff.why = concat("nothing newly diverged, but the newer report is inconclusive: ",
                       cut_at_word(diff.newer.headline, kMostOfHeadline));
   } else if (const std::uint64_t lost = lost_from_sight(diff); lost > 0) {
-    diff.why = concat("nothing newly diverged, but ", base::plural(lost, "tensor"),
-                      " that had diverged ", lost == 1 ? "was" : "were",
-                      " not checked in the newer report or ", lost == 1 ? "is" : "are",
-                      " not in it");
+    diff.why =
+        concat("nothing newly diverged, but ", base::plural(lost, "tensor"), " that had diverged ",
+               lost == 1 ? "was" : "were", " not checked in the newer report or ",
+               lost == 1 ? "is" : "are", " not in it");
   }
   diff.exit_code = diff.why.empty() ? 0 : 3;
 }
@@ -259,17 +260,16 @@ std::string NightDiff::headline() const {
   const std::size_t wrong = of(Change::kNewlyDiverged).size();
   if (wrong > 0) {
     text = concat(base::plural(wrong, "tensor"), " newly diverged");
-    const auto first = std::find_if(findings.begin(), findings.end(), [](const auto& finding) {
-      return finding.newly_diverged > 0;
-    });
-    text += concat(": ", first != findings.end() ? first->headline
-                                                 : of(Change::kNewlyDiverged).front().id);
+    const auto first = std::find_if(findings.begin(), findings.end(),
+                                    [](const auto& finding) { return finding.newly_diverged > 0; });
+    text += concat(
+        ": ", first != findings.end() ? first->headline : of(Change::kNewlyDiverged).front().id);
   } else if (why.empty()) {
     text = concat("no tensor newly diverged");
   }
   if (!newer.expired.empty()) {
-    text += concat("; ", base::plural(newer.expired.size(), "known difference"), " expired: ",
-                   newer.expired.front());
+    text += concat("; ", base::plural(newer.expired.size(), "known difference"),
+                   " expired: ", newer.expired.front());
   }
   if (diverged_in_both > 0) text += concat("; ", diverged_in_both, " diverged in both");
   for (const Change change : {Change::kNewlyKnown, Change::kHealed, Change::kWorse, Change::kBetter,

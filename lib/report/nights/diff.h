@@ -18,8 +18,8 @@ namespace ttrace::report {
 enum class Change {
   kNewlyDiverged,  // or was a known difference, and is none any more
   kNewlyKnown,     // newly diverged as a known difference
-  kHealed,  // was wrong, and was checked and is right
-  kWorse,   // used moved by a quarter of itself and by 0.05
+  kHealed,         // was wrong, and was checked and is right
+  kWorse,          // used moved by a quarter of itself and by 0.05
   kBetter,
   kUnchecked,  // was checked, and is not any more
   kVanished,   // is in the older report alone

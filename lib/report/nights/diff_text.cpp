@@ -33,9 +33,8 @@ double distance(const ChangedTensor& tensor) {
 }
 
 std::vector<ChangedTensor> largest_first(std::vector<ChangedTensor> tensors) {
-  std::stable_sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
-    return distance(a) > distance(b);
-  });
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [](const auto& a, const auto& b) { return distance(a) > distance(b); });
   return tensors;
 }
 
@@ -47,9 +46,8 @@ struct DiffRow {
 std::vector<DiffRow> finding_rows(const NightDiff& diff, std::size_t most) {
   std::vector<DiffRow> rows;
   for (const FindingStatus status :
-       {FindingStatus::kNew, FindingStatus::kSame,
-        FindingStatus::kUncovered, FindingStatus::kHealed,
-        FindingStatus::kGone}) {
+       {FindingStatus::kNew, FindingStatus::kSame, FindingStatus::kUncovered,
+        FindingStatus::kHealed, FindingStatus::kGone}) {
     std::size_t count = 0;
     for (const ChangedFinding& finding : diff.findings) {
       if (finding.status != status || count++ >= most) continue;
@@ -97,9 +95,8 @@ void write_diff(const NightDiff& diff, const TextStyle& style, std::ostream& out
   constexpr std::size_t kMostOfLine = 160;
   constexpr std::size_t kEverything = 1000000;
   const std::string verdict = capitals(std::string(diff.verdict()));
-  Screen screen(concat(bold(verdict, colour_of(diff), style), "  ",
-                       base::printable(diff.headline())),
-                style);
+  Screen screen(
+      concat(bold(verdict, colour_of(diff), style), "  ", base::printable(diff.headline())), style);
   const auto add = [&](const DiffRow& row, Screen::Keep keep) {
     screen.add(row.label, row.text, keep, style.all ? kEverything : kMostOfLine);
   };
@@ -117,8 +114,8 @@ void write_diff(const NightDiff& diff, const TextStyle& style, std::ostream& out
     return concat(night.file, " (", capitals(night.verdict), ", ",
                   base::plural(night.tensors.size(), "tensor"), ")");
   };
-  add({"reports", concat(one(diff.older), " and ", one(diff.newer), ", ", diff.in_common,
-                         " in common")},
+  add({"reports",
+       concat(one(diff.older), " and ", one(diff.newer), ", ", diff.in_common, " in common")},
       Screen::Keep::kLong);
   screen.write(out, style.all ? kEverything : kScreenLines);
 }

@@ -284,10 +284,10 @@ class Judge {
       out_.beyond.push_back(
           concat(id, " follows from a known difference, and is finite on one side alone"));
     } else if (bounded && !(used && *used <= limit)) {
-      out_.beyond.push_back(concat(
-          id, " follows from a known difference, and is further off than its bound allows (",
-          used ? base::short_number(*used) : "nothing says how far", ", ",
-          base::short_number(limit), ")"));
+      out_.beyond.push_back(
+          concat(id, " follows from a known difference, and is further off than its bound allows (",
+                 used ? base::short_number(*used) : "nothing says how far", ", ",
+                 base::short_number(limit), ")"));
     } else {
       out_.consequences.insert(id);
       out_.unbounded += bounded ? 0 : 1;

@@ -27,8 +27,8 @@ void add_request(const JsonCursor& root, Night& night) {
   }
   if (const auto tolerance = root.find("tolerance")) {
     night.circumstances.emplace_back("tolerance", tolerance->require("rule").as_string());
-    night.circumstances.emplace_back(
-        "number of noise runs", concat(tolerance->require("noise_runs").items().size()));
+    night.circumstances.emplace_back("number of noise runs",
+                                     concat(tolerance->require("noise_runs").items().size()));
   }
 }
 
@@ -39,8 +39,8 @@ void add_circumstances(const PageAnswer& answer, Night& night) {
   for (const PageRun& run : answer.runs) {
     const std::string of = run.role == "run" ? "" : concat(" of the ", run.role);
     for (const auto& [label, value] : run.facts) {
-      const bool never = std::find(kNeverAlike.begin(), kNeverAlike.end(), label) !=
-                         kNeverAlike.end();
+      const bool never =
+          std::find(kNeverAlike.begin(), kNeverAlike.end(), label) != kNeverAlike.end();
       if (!never) add(label + of, value);
       if (run.role == "reference") continue;
       if (label == "recorded at") night.recorded_at = value;

@@ -50,9 +50,9 @@ std::string doubt_beside(const JsonCursor& root, const KnownAnswer& known) {
   if (!coverage || known.unbounded == 0) return "";
   const bool compared = coverage->find("computed").has_value();
   const std::uint64_t all = coverage->require(compared ? "computed" : "tensors").as_count();
-  const std::uint64_t unchecked =
-      compared ? coverage->require("computed_unchecked").as_count()
-               : all - std::min(all, coverage->require("judged").as_count());
+  const std::uint64_t unchecked = compared
+                                      ? coverage->require("computed_unchecked").as_count()
+                                      : all - std::min(all, coverage->require("judged").as_count());
   if (2 * (unchecked + known.unbounded) <= all) return "";
   return concat("nothing else is wrong, but ", known.unbounded, " of ", base::plural(all, "tensor"),
                 " follow from known differences without a bound of `used`, so nothing says whether "
@@ -149,12 +149,12 @@ void add_required(const JsonCursor& root, const AnswerPolicy& policy, PolicedAns
   if (out.exit_code == kUndecided || !is_good(out.verdict)) return;
   for (const RequiredKind& one : out.required) {
     if (one.is_checked()) continue;
-    set_doubt(concat("nothing is wrong, but ", one.kind, " was required, and ",
-                     one.tensors == 0
-                         ? "there is none"
-                         : concat(one.checked, " of ", base::plural(one.tensors, "tensor"),
-                                  " of it ", one.checked == 1 ? "was" : "were", " checked")),
-              out);
+    set_doubt(
+        concat("nothing is wrong, but ", one.kind, " was required, and ",
+               one.tensors == 0 ? "there is none"
+                                : concat(one.checked, " of ", base::plural(one.tensors, "tensor"),
+                                         " of it ", one.checked == 1 ? "was" : "were", " checked")),
+        out);
     return;
   }
 }

@@ -33,8 +33,8 @@ void mark_excused(const PolicedAnswer& policed, json& report) {
     for (json& finding : report[list]) {
       const std::string id = finding.value("id", "");
       const auto member = known.members.find(id);
-      const bool excused = known.findings.contains(id) ||
-                           known.findings.contains(finding.value("group", ""));
+      const bool excused =
+          known.findings.contains(id) || known.findings.contains(finding.value("group", ""));
       if (!excused) continue;
       std::size_t by = member != known.members.end() ? member->second : 0;
       const char* const members = finding.contains("keys") ? "keys" : "members";

@@ -58,9 +58,8 @@ std::vector<TensorTrend> trends_of(const std::vector<Night>& nights) {
       if (trend.worst >= 0) trends.push_back(std::move(trend));
     }
   }
-  std::stable_sort(trends.begin(), trends.end(), [](const TensorTrend& a, const TensorTrend& b) {
-    return a.worst > b.worst;
-  });
+  std::stable_sort(trends.begin(), trends.end(),
+                   [](const TensorTrend& a, const TensorTrend& b) { return a.worst > b.worst; });
   return trends;
 }
 

@@ -39,8 +39,8 @@ void add_known_differences(const base::JsonCursor& root, PageAnswer& answer) {
                                      ": ", text_at(one, "reason")));
     if (state == "matched") continue;
     const std::string why = text_at(one, "why");
-    answer.remarks.push_back(base::concat("known difference ", sentences.back(), ": ",
-                                          words(state), why.empty() ? "" : ", ", why));
+    answer.remarks.push_back(base::concat("known difference ", sentences.back(), ": ", words(state),
+                                          why.empty() ? "" : ", ", why));
   }
   std::map<std::string, std::uint64_t> by_id;
   const auto findings = root.find("frontier");
