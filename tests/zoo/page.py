@@ -19,7 +19,9 @@ the specification of the healthy run. A fault counts as active where it moves an
 by at least 4 ε of the run's type in binary64. What `--sample` leaves out was drawn by a seed.
 
 A healthy run that is broken with the cause `narrow_accumulator` is no false alarm: PyTorch's kernel
-of layer norms on a CPU adds up gradients of weights and biases in bf16.
+of layer norms on a CPU adds up gradients of weights and biases in bf16. Nor is one in a batch norm
+in bf16: its kernel keeps the factor and the term of each channel in bf16
+(`tests/frameworks/found/torch_batch_norm_bf16.py`).
 """
 
 
