@@ -3,6 +3,7 @@
 #include "answer_output.h"
 #include "base/deflate.h"
 #include "base/files.h"
+#include "flags/flag_group.h"
 #include "report/nights/diff_text.h"
 #include "report_commands.h"
 
@@ -38,13 +39,13 @@ void add_report_diff_command(CLI::App& report, Action& action) {
   command->add_option("OLD", flags->older, "the earlier report in JSON, or FILE.json.gz")
       ->required();
   command->add_option("NEW", flags->newer, "the later one, of the same command")->required();
-  command->add_option("--json", flags->answer.json(),
-                      "also write JSON; - is standard output, FILE.gz is compressed");
-  command->add_flag("--all", flags->answer.all, "list every finding and tensor that changed");
-  command->add_option("--format", flags->answer.format, "one screen, or its first line alone")
-      ->check(CLI::IsMember({"text", "line"}));
-  command->add_option("--color", flags->answer.colour, "when to use colour")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
+  const FlagGroup answer(*command, kAnswer);
+  answer.value("--json FILE", flags->answer.json(),
+               "also write JSON; - is standard output, FILE.gz is compressed");
+  answer.flag("--all", flags->answer.all, "list every finding and tensor that changed");
+  answer.choice("--format", flags->answer.format, {"text", "line"},
+                "one screen, or its first line alone");
+  answer.choice("--color", flags->answer.colour, {"auto", "always", "never"}, "when to use colour");
   command->footer(
       "Exit codes: 0 nothing newly diverged, 1 something is, 2 usage or unreadable report, 3 that\n"
       "cannot be said.");

@@ -7,6 +7,7 @@
 #include "base/deflate.h"
 #include "base/files.h"
 #include "base/parallel.h"
+#include "flags/flag_group.h"
 #include "report/nights/trend.h"
 #include "report_commands.h"
 #include "terminal.h"
@@ -43,9 +44,9 @@ void add_report_trend_command(CLI::App& report, Action& action) {
   const auto flags = std::make_shared<ReportTrendFlags>();
   command->add_option("FILE", flags->reports, "reports of one command in JSON, the oldest first")
       ->required();
-  command->add_flag("--all", flags->all, "every tensor, not the worst ten");
-  command->add_option("--color", flags->colour, "when to use colour")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
+  const FlagGroup answer(*command, kAnswer);
+  answer.flag("--all", flags->all, "every tensor, not the worst ten");
+  answer.choice("--color", flags->colour, {"auto", "always", "never"}, "when to use colour");
   command->footer("Exit codes: 0 shown, 2 usage or unreadable report.");
   command->callback([flags, &action] { action = [flags] { return run_report_trend(*flags); }; });
 }

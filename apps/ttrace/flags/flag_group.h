@@ -16,8 +16,10 @@ inline constexpr const char* kWhat = "What is judged";
 inline constexpr const char* kMade = "What is made";
 inline constexpr const char* kAnswer = "The answer";
 inline constexpr const char* kWork = "How the work is done";
+// In the manual and offered by shells; a screen of --help has no room for them.
+inline constexpr const char* kNights = "What is known, and what fails";
 // In the order in which they are shown.
-inline constexpr std::array kGroups{kTraces, kWhat, kMade, kAnswer, kWork};
+inline constexpr std::array kGroups{kTraces, kWhat, kMade, kAnswer, kWork, kNights};
 
 // Adds flags to one group of a command.
 class FlagGroup {

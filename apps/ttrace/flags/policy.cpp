@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "flags/flag_group.h"
 #include "report/nights/known_file.h"
 #include "report/nights/policy.h"
 #include "report/page/shown_text.h"
@@ -47,17 +48,19 @@ std::string with_first_line(const std::string& text, const std::string& first) {
 }  // namespace
 
 void PolicyFlags::add_to(CLI::App& command, bool kinds) {
-  // The screen of --help has room for their names alone, in the footer.
-  const auto hidden = [](CLI::Option* option) { return option->group(""); };
-  hidden(command.add_option("--known", known, "a file of differences that are known"))
+  const FlagGroup nights(command, kNights);
+  nights
+      .value("--known FILE", known,
+             "differences that are known, with owner, reason and expiry (schemas/known-v1.md), "
+             "repeatable")
       ->allow_extra_args(false);
   if (kinds) {
-    hidden(command.add_option("--require", require, "kinds that must have been checked"))
+    nights.value("--require KIND...", require, "3 if one of these kinds was not checked")
         ->delimiter(',');
   }
-  hidden(command.add_option("--since", since, "an earlier report in JSON"));
-  hidden(command.add_option("--fail-on", fail_on, "any finding, or what is new since that report"))
-      ->check(CLI::IsMember({"any", kNew}));
+  nights.value("--since FILE", since, "an earlier report in JSON, for --fail-on new");
+  nights.choice("--fail-on", fail_on, {"any", kNew},
+                "1 for any finding, or for what is new since that report alone");
 }
 
 std::vector<NamedFile> PolicyFlags::files() const {

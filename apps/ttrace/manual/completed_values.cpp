@@ -13,8 +13,8 @@
 namespace ttrace::app {
 namespace {
 
-constexpr std::array<std::string_view, 9> kFiles{"FILE", "RUN",   "REF",    "TRACE",  "REPORT",
-                                                 "PART", "NOISE", "FOLDER", "COMMAND"};
+constexpr std::array<std::string_view, 11> kFiles{
+    "FILE", "RUN", "REF", "TRACE", "REPORT", "OLD", "PART", "NOISE", "FOLDER", "COMMAND", "NEW"};
 
 bool is_placeholder(std::string_view word) {
   return std::all_of(word.begin(), word.end(),

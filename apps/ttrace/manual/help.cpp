@@ -59,6 +59,7 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string, CLI::AppF
   help += "\n";
   for (const DescribedOption& one : command.arguments) help += line_of(one.value, one.help);
   for (const char* const group : kGroups) {
+    if (std::string_view(group) == kNights) continue;
     bool first = true;
     for (const DescribedOption& flag : command.flags) {
       if (flag.group != group) continue;
