@@ -99,7 +99,7 @@ install_browser() {
 configure() {
   local options=("$@")
   if [ ! -f "$build/CMakeCache.txt" ]; then
-    options+=(-DCMAKE_UNITY_BUILD=ON)
+    options+=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=16)
     ! command -v ninja >/dev/null || options+=(-G Ninja)
   fi
   cmake -S "$root" -B "$build" "${options[@]}" >"$build.log" 2>&1 || {

@@ -5,28 +5,28 @@
 namespace ttrace::layout {
 namespace {
 
-using json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;
 
-json names_json(const std::vector<NamePattern>& patterns) {
+Json names_json(const std::vector<NamePattern>& patterns) {
   if (patterns.size() == 1) return patterns.front().text();
-  json names = json::array();
+  Json names = Json::array();
   for (const NamePattern& pattern : patterns) names.push_back(pattern.text());
   return names;
 }
 
-void add_kinds(const MapRule& rule, json& out) {
+void add_kinds(const MapRule& rule, Json& out) {
   if (rule.kinds.empty()) return;
-  json kinds = json::array();
+  Json kinds = Json::array();
   for (const trace::Kind kind : rule.kinds) kinds.push_back(kind_name(kind));
   out["kind"] = kinds.size() == 1 ? kinds.front() : kinds;
 }
 
-json rule_json(const MapRule& rule) {
-  json out{{"from", names_json(rule.from)}, {"to", names_json(rule.to)}};
+Json rule_json(const MapRule& rule) {
+  Json out{{"from", names_json(rule.from)}, {"to", names_json(rule.to)}};
   add_kinds(rule, out);
   if (rule.same) out["same"] = true;
   if (!rule.same && (rule.from.size() > 1 || rule.to.size() > 1)) {
-    json cut{{"dim", rule.dim}};
+    Json cut{{"dim", rule.dim}};
     if (rule.groups != 1) cut["groups"] = rule.groups;
     if (!rule.sizes.empty()) cut["sizes"] = rule.sizes;
     out[rule.from.size() > 1 ? "concat" : "split"] = std::move(cut);
@@ -36,15 +36,15 @@ json rule_json(const MapRule& rule) {
   return out;
 }
 
-json unmatched_json(const MapRule& rule) {
-  json out{{"drop", names_json(rule.from)}};
+Json unmatched_json(const MapRule& rule) {
+  Json out{{"drop", names_json(rule.from)}};
   add_kinds(rule, out);
   out["reason"] = "";
   return out;
 }
 
-std::string dumped(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+std::string dumped(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 template <typename Items, typename ToJson>
@@ -62,7 +62,7 @@ std::string lines(const Items& items, const char* indent, ToJson to_json) {
 }  // namespace
 
 std::string map_file_text(const MapFile& file) {
-  const auto as_is = [](const std::string& text) { return json(text); };
+  const auto as_is = [](const std::string& text) { return Json(text); };
   std::string text = "{\n  \"schema\": \"ttrace.map/2\"";
   const auto add = [&text](const std::string& name, const std::string& value) {
     text += ",\n  \"" + name + "\": " + value;
@@ -74,7 +74,7 @@ std::string map_file_text(const MapFile& file) {
           ",\n    \"candidate\": " + lines(file.unmatched_candidate, "    ", unmatched_json) +
           "\n  }");
   add("ambiguous", lines(file.ambiguous, "  ", [](const auto& one) {
-        return json{{"reference", one.first}, {"candidate", one.second}};
+        return Json{{"reference", one.first}, {"candidate", one.second}};
       }));
   add("notes", lines(file.notes, "  ", as_is));
   return text + "\n}\n";

@@ -131,8 +131,8 @@ std::string markdown_text(std::string_view text) {
   return out;
 }
 
-std::string markdown(std::string_view json, const std::string& file) {
-  const base::JsonDocument document(json, file);
+std::string markdown(std::string_view text, const std::string& file) {
+  const base::JsonDocument document(text, file);
   const PageAnswer answer = read_page_answer(document.root());
   return concat("### ttrace ", answer.command, "&#58; ", markdown_text(verdict_in_words(answer)),
                 "\n\n**", shortened(answer.headline), "**\n\n", findings_table(answer),

@@ -9,7 +9,7 @@ namespace ttrace::report {
 // The Markdown of the JSON that compare, audit or localize writes (GitHub's, with tables). Texts of
 // the report are data: none becomes markup, a link or a mention of a person. `file`: where it is
 // from, for errors. Throws an input error for any other JSON.
-std::string markdown(std::string_view json, const std::string& file);
+std::string markdown(std::string_view text, const std::string& file);
 
 // `text` as Markdown shows it; for tests.
 std::string markdown_text(std::string_view text);

@@ -64,8 +64,8 @@ const NightTensor* Night::find(const std::string& id) const {
   return found == index_of.end() ? nullptr : &tensors[found->second];
 }
 
-Night read_night(std::string_view json, const std::string& file) {
-  const base::JsonDocument document(json, file);
+Night read_night(std::string_view text, const std::string& file) {
+  const base::JsonDocument document(text, file);
   PageAnswer answer = read_page_answer(document.root());
   Night night;
   night.file = file;

@@ -59,6 +59,6 @@ struct Night {
 
 // Throws an input error naming `file` if the JSON is no report of compare, localize or audit in
 // this version, or has an id twice.
-Night read_night(std::string_view json, const std::string& file);
+Night read_night(std::string_view text, const std::string& file);
 
 }  // namespace ttrace::report

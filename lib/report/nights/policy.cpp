@@ -178,9 +178,9 @@ std::size_t PolicedAnswer::but_for_known() const {
   return is_good(verdict) ? by_known.headlines.size() : 0;
 }
 
-PolicedAnswer apply_policy(std::string_view json, const std::string& file,
+PolicedAnswer apply_policy(std::string_view text, const std::string& file,
                            const AnswerPolicy& policy) {
-  const base::JsonDocument document(json, file);
+  const base::JsonDocument document(text, file);
   const JsonCursor root = document.root();
   PolicedAnswer out;
   out.verdict = root.require("verdict").as_string();
@@ -189,7 +189,7 @@ PolicedAnswer apply_policy(std::string_view json, const std::string& file,
   out.exit_code = static_cast<int>(root.require("exit_code").as_count());
   add_known(root, policy, out);
   add_required(root, policy, out);
-  add_news(json, file, policy, out);
+  add_news(text, file, policy, out);
   return out;
 }
 

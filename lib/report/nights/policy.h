@@ -58,7 +58,7 @@ struct PolicedAnswer {
 };
 
 // `json`: the answer with all tensors, from `file`.
-PolicedAnswer apply_policy(std::string_view json, const std::string& file,
+PolicedAnswer apply_policy(std::string_view text, const std::string& file,
                            const AnswerPolicy& policy);
 
 // The JSON of the answer, with all tensors or those of findings alone, after the policy.
