@@ -11,8 +11,8 @@ from ttrace_torch.specification.expressions import Inexpressible
 from ttrace_torch.specification.graph import Value
 from ttrace_torch.specification.operations.table import Call, operation
 
-# A matrix is written out in the specification.
-_MOST_NUMBERS = 1 << 16
+# A matrix is written out in the specification, whose readers take no longer literal.
+_MOST_NUMBERS = 4096
 # PyTorch decomposes the forward of the first three.
 _DECOMPOSED = ("upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d")
 _WHOLE = ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
@@ -62,10 +62,20 @@ def _products(
         factor = _matrix(name, turn, size, bool(given["align_corners"]), alone, backward)
         if factor is None:
             continue
-        matrix = make.literal(factor.flatten().tolist(), dtype, tuple(factor.shape))
+        matrix = _placed(call, factor, max(size), dtype)
         dim, last = 2 + turn, 1 + len(sizes)
         x = make.transpose(make.matmul(make.transpose(x, dim, last), matrix, dtype), dim, last)
     return make.cast(x, result)
+
+
+def _placed(call: Call, factor: torch.Tensor, extent: int, dtype: str) -> Value:
+    """The matrix, each weight off by a rounding of where it is taken in an image of `extent`: other
+    kernels, as those of a GPU, round the place differently, and the weight changes as much."""
+    make, shape = call.make, tuple(factor.shape)
+    weights = make.literal(factor.flatten().tolist(), dtype, shape)
+    place = ((factor != 0) * extent).flatten().tolist()
+    places = make.literal([float(number) for number in place], dtype, shape)
+    return make.binary("subtract", make.binary("add", weights, places), places)
 
 
 def _matrix(
