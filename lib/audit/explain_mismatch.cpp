@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 
+#include "audit/narrow_coefficients.h"
 #include "audit/narrow_sum.h"
 #include "base/error.h"
 #include "layout/view.h"
@@ -126,10 +127,13 @@ void explain_mismatch(const trace::Source& run, const trace::TensorEntry& entry,
       tensor.rejected.clear();
       tensor.causes = localize::find_causes(the_case);
     }
-    if (auto narrow = find_narrow_sum(run, entry, expected, backend)) {
+    auto narrow = find_narrow_sum(run, entry, expected, backend);
+    if (!narrow) narrow = find_narrow_coefficients(run, entry, expected);
+    if (narrow) {
       const auto place =
-          std::find_if(tensor.causes.begin(), tensor.causes.end(),
-                       [&](const auto& other) { return other.unexplained > narrow->unexplained; });
+          std::find_if(tensor.causes.begin(), tensor.causes.end(), [&](const auto& other) {
+            return other.name == "mask_or_rows" || other.unexplained > narrow->unexplained;
+          });
       tensor.causes.insert(place, std::move(*narrow));
     }
     for (comparison::Cause& cause : tensor.causes) speak_of_expected(cause.evidence);

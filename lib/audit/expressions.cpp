@@ -247,7 +247,7 @@ class Audit {
       tensor.reason = check.reason;
     } else if (judged.follows() && judged.below_bound) {
       check.result = CheckResult::kBelowBound;
-      check.reason = "what may be rounding is as large as its value";
+      check.reason = kBelowBoundReason;
     } else if (!judged.follows()) {
       check.result = CheckResult::kInconsistent;
       check.reason = reason_of(judged, tensor);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "audit/module_values.h"
 #include "base/text.h"
 #include "comparison/accumulation_error.h"
 #include "tensor/box.h"
@@ -17,7 +18,6 @@ namespace {
 
 using trace::Kind;
 using trace::TensorEntry;
-using trace::TensorKey;
 
 constexpr double kMostLeft = 0.25;      // of the error, as of every cause
 constexpr double kMostElsewhere = 0.1;  // of the error: how far off the exact sum may be
@@ -28,34 +28,6 @@ constexpr std::array<std::uint64_t, 30> kThreads{1,  2,  3,  4,  5,  6,  7,  8, 
                                                  11, 12, 13, 14, 15, 16, 20, 24,  28,  32,
                                                  36, 40, 48, 56, 64, 80, 96, 112, 128, 192};
 constexpr std::uint64_t kMostRead = std::uint64_t{1} << 28;
-
-std::vector<double> values_of(const measure::TensorRef& tensor) {
-  const tensor::Box all = tensor::whole(tensor.view->shape);
-  std::vector<double> values(tensor::volume(all));
-  tensor.open(measure::Replicas::kFirstOnly)->read(all, values);
-  return values;
-}
-
-double distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double square = 0;
-  for (std::size_t j = 0; j < a.size(); ++j) square += (a[j] - b[j]) * (a[j] - b[j]);
-  return std::sqrt(square);
-}
-
-// The value of `kind` of the module's only call in the micro-batch of `key`; null if there is none.
-const TensorEntry* value_of(const trace::Manifest& manifest, const TensorKey& key, Kind kind,
-                            const std::string& module) {
-  const TensorEntry* found = nullptr;
-  for (const TensorEntry& entry : manifest.tensors) {
-    if (entry.key.kind != kind || entry.key.name != module || entry.key.step != key.step ||
-        entry.key.microbatch != key.microbatch) {
-      continue;
-    }
-    if (found != nullptr) return nullptr;
-    found = &entry;
-  }
-  return found;
-}
 
 // The 16-bit type that the rows are stored in, if it is no finer than that of their sum.
 std::optional<tensor::DType> accumulator_of(const TensorEntry& rows, const TensorEntry& sum) {
@@ -74,13 +46,13 @@ std::optional<comparison::Cause> find_narrow_sum(const trace::Source& run, const
     return std::nullopt;
   }
   const std::string module = entry.key.name.substr(0, dot);
-  const TensorEntry* gradient = value_of(run.manifest(), entry.key, Kind::kGradOutput, module);
+  const TensorEntry* gradient = only_value_of(run.manifest(), entry.key, Kind::kGradOutput, module);
   if (gradient == nullptr || gradient->shape.empty() || gradient->shape.back() != entry.shape[0]) {
     return std::nullopt;
   }
   const auto accumulator = accumulator_of(*gradient, entry);
   if (!accumulator) return std::nullopt;
-  const TensorEntry* input = value_of(run.manifest(), entry.key, Kind::kInput, module);
+  const TensorEntry* input = only_value_of(run.manifest(), entry.key, Kind::kInput, module);
   if (input != nullptr && input->shape != gradient->shape) input = nullptr;
 
   const measure::TensorRef gradients(&run, gradient);

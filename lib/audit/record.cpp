@@ -118,7 +118,7 @@ void AuditCheck::require_bound(bool equal_bits) {
   // Comparisons with NaN are false.
   if (allowed < expected_norm && std::isfinite(share())) return;
   result = CheckResult::kBelowBound;
-  reason = "what may be rounding is as large as its value";
+  reason = kBelowBoundReason;
 }
 
 const AuditCheck* AuditedTensor::broken_check() const {

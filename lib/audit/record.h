@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comparison/result.h"
@@ -52,6 +53,10 @@ struct AuditCheck {
   // unless the value is as expected to the bit: makes it kBelowBound, with the reason.
   void require_bound(bool equal_bits);
 };
+
+// Why a tensor that is below its bound is not judged.
+inline constexpr std::string_view kBelowBoundReason =
+    "what may be rounding is as large as its value";
 
 enum class AuditOutcome {
   kHolds,       // it follows from what it was computed from

@@ -190,7 +190,8 @@ class Coverage {
       } else if (tensor.overflowed) {
         overflowed.insert(tensor.key.name);
       } else {
-        ++reasons[tensor.reason];
+        const bool below = tensor.outcome == AuditOutcome::kBelowBound && tensor.reason.empty();
+        ++reasons[below ? std::string(kBelowBoundReason) : tensor.reason];
       }
     }
     std::erase_if(names, [&](const std::string& name) {

@@ -189,7 +189,7 @@ void count(AuditedTensor& tensor, AuditCoverage& coverage) {
       ++coverage.not_judged[tensor.reason];
       break;
     case AuditOutcome::kBelowBound:
-      if (tensor.reason.empty()) tensor.reason = "what may be rounding is as large as its value";
+      if (tensor.reason.empty()) tensor.reason = kBelowBoundReason;
       ++coverage.below_bound;
       break;
     case AuditOutcome::kHolds:

@@ -76,6 +76,8 @@ const std::vector<SentenceTemplate>& sentence_templates() {
       {"other_layer", "{whose} {members?is|are} what {other} should be, of another layer"},
       {"lower_precision", "{whose} {members?was|were} rounded to {type}[, {place}]"},
       {"narrow_accumulator", "{whose} {members?was|were} added up in {type}, row by row"},
+      {"narrow_coefficients",
+       "{whose} {members?was|were} made with a factor and a mean of every channel in {type}"},
       {"offset",
        "{whose} {members?has|have} the same row added to every row: {added}[, "
        "{place}]"},

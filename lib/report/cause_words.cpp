@@ -47,6 +47,8 @@ const std::vector<CauseWords>& cause_words() {
        "All of its values are numbers of a narrower type: something was rounded on its way.", ""},
       {"narrow_accumulator",
        "A gradient was added up row by row in 16 bits, and every addition was rounded.", ""},
+      {"narrow_coefficients", "A norm kept the factor and the mean of every channel in 16 bits.",
+       ""},
       {"offset", "One row was added to all rows, such as a bias that is added on every rank.", ""},
       {"local_norm", "The gradient norm is that of a part of the gradients.", "main gradients"},
       {"wrong_layout_declared",

@@ -91,6 +91,8 @@ const std::vector<LookAt>& look_at_lines() {
       {"narrow_accumulator", Phase::kBackward, "", "*",
        "LayerNorm on the CPU with bf16 inputs: torch adds up its gradients in bf16", "torch 2.13.0",
        ""},
+      {"narrow_coefficients", Phase::kForward, "", "*",
+       "BatchNorm on the CPU with parameters in bf16: in float32 it is right", "torch 2.13.0", ""},
   };
   return kLines;
 }

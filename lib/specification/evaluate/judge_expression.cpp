@@ -28,7 +28,10 @@ constexpr std::uint64_t kDrawsOfSets = 32;
 // The most ways to choose among equal elements, and so many of them where none changes anything.
 constexpr std::uint64_t kWaysToChoose = 128;
 constexpr std::uint64_t kWaysWithoutTies = 8;
-constexpr std::uint64_t kDrawsOfShortRows = 32;
+// A factor that elements share may be off by so much: eight roundings to bf16.
+constexpr double kMostOfSharedFactor = 0x1p-5;
+// The draws that decide where those of draws_for() were too few to know the spread by.
+constexpr std::uint64_t kDrawsOfMore = 32;
 constexpr std::uint64_t kFewestForOneDraw = 4096;
 // A sample of simulated roundings decides up to this share; beyond it all are simulated.
 constexpr double kSampledShare = 0.6;
@@ -52,6 +55,15 @@ bool needs_more_draws(const ExpressionJudgement& judgement, const RowSums& sums)
   const std::uint64_t rows = sums.error.size();
   return sums.elements() < kFewestInRow * rows && judgement.non_finite == 0 &&
          judgement.rows_beyond > 0 && 2 * judgement.rows_beyond <= rows;
+}
+
+// Whether nothing but the scale is off, by no more than a few roundings of a 16-bit factor. One
+// that all elements share, or the largest of them, is one random number, which one draw may find
+// near 0.
+bool needs_more_draws_of_scale(const ExpressionJudgement& judgement) {
+  return judgement.share > 1 && judgement.non_finite == 0 &&
+         std::abs(judgement.scale - 1) <= kMostOfSharedFactor &&
+         judgement.residual * judgement.expected_norm <= judgement.bound;
 }
 
 // Whether nothing but some small elements is off, and these are few. What is small as a difference
@@ -277,8 +289,9 @@ void judge_in_full(const Expression& expression, std::span<const Value> leaves,
     judge_rows(judging.sums(), storage, dtype, options.most_rows, judgement);
   };
   simulate(draws_for(recorded.size()));
-  if (needs_more_draws(judgement, judging.sums()) || needs_more_draws_of_small(judgement)) {
-    simulate(kDrawsOfShortRows);
+  if (needs_more_draws(judgement, judging.sums()) || needs_more_draws_of_small(judgement) ||
+      needs_more_draws_of_scale(judgement)) {
+    simulate(kDrawsOfMore);
   }
   if (judgement.equal_bits &&
       !(judging.is_zero() && may_be_anything(judgement, leaves, recorded, dtype))) {
