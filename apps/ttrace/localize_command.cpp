@@ -28,14 +28,14 @@ namespace {
 
 // What `ttrace compare` found: given, read from its report, or compared now. All go through the
 // same JSON, so that they give the same answer.
-audit::ReportedComparison reported_comparison(const LocalizeFlags& flags,
-                                              const comparison::CompareReport* compared) {
+localize::ReportedComparison reported_comparison(const LocalizeFlags& flags,
+                                                 const comparison::CompareReport* compared) {
   const auto in_memory = [](const comparison::CompareReport& report) {
     return report::parse_reported(report::json_text(report), "the comparison");
   };
   if (compared != nullptr) return in_memory(*compared);
   if (!flags.report.empty()) {
-    audit::ReportedComparison reported = report::parse_reported(
+    localize::ReportedComparison reported = report::parse_reported(
         base::gunzipped(base::read_text(flags.report), flags.report), flags.report);
     if (reported.layout_rules.empty() != flags.comparison.pair.layout.empty()) {
       throw base::input_error(flags.report, ": was made ",
@@ -50,8 +50,8 @@ audit::ReportedComparison reported_comparison(const LocalizeFlags& flags,
 }
 
 // The candidate under the layouts that the comparison followed; null where it followed none.
-std::unique_ptr<trace::Source> under_followed_layouts(const trace::Source& candidate,
-                                                      const audit::ReportedComparison& compared) {
+std::unique_ptr<trace::Source> under_followed_layouts(
+    const trace::Source& candidate, const localize::ReportedComparison& compared) {
   if (compared.followed_layouts.empty()) return nullptr;
   std::string rules;
   for (const std::string& rule : compared.followed_layouts) {
@@ -148,10 +148,10 @@ int with_localization(const LocalizeFlags& flags, OutputFile& plan,
   }
   const std::unique_ptr<trace::Source> reference = open_and_log(flags.comparison.pair.reference);
   const OpenedTrace candidate(flags.comparison.pair.candidate, flags.comparison.pair.layout);
-  audit::ReportedComparison reported = reported_comparison(flags, compared);
+  localize::ReportedComparison reported = reported_comparison(flags, compared);
   const std::unique_ptr<trace::Source> relaid = under_followed_layouts(*candidate, reported);
-  audit::LocalizeReport report = engine::localize_trace(*reference, relaid ? *relaid : *candidate,
-                                                        std::move(reported), options);
+  localize::LocalizeReport report = engine::localize_trace(
+      *reference, relaid ? *relaid : *candidate, std::move(reported), options);
   report.environment.version = version();
   if (report.written_plan) plan.store(report::plan_json(report.written_plan->plan));
 

@@ -13,25 +13,26 @@
 namespace ttrace::audit {
 namespace {
 
-bool is_slip(const ReportedFinding& finding) {
+bool is_slip(const localize::ReportedFinding& finding) {
   return !finding.causes.empty() && finding.causes.front().name == "wrong_layout_declared";
 }
 
 class Consequences {
  public:
   Consequences(const specification::Specification& specification, const trace::Manifest& candidate,
-               const std::vector<AuditedTensor>& judged, const ReportedComparison& comparison)
+               const std::vector<AuditedTensor>& judged,
+               const localize::ReportedComparison& comparison)
       : specification_(specification),
         recorded_(candidate),
         bad_(comparison.bad.begin(), comparison.bad.end()) {
     for (const AuditedTensor& tensor : judged) judged_.emplace(tensor.key, &tensor);
-    for (const ReportedFinding& finding : comparison.findings) {
+    for (const localize::ReportedFinding& finding : comparison.findings) {
       if (!is_slip(finding)) continue;
       for (const trace::TensorKey& key : finding.keys) bad_.erase(key);
     }
   }
 
-  bool is_one(const ReportedFinding& finding) const {
+  bool is_one(const localize::ReportedFinding& finding) const {
     return finding.outcome == "diverged" && !finding.keys.empty() && !is_slip(finding) &&
            std::all_of(finding.keys.begin(), finding.keys.end(),
                        [this](const auto& key) { return holds(key) && reads_a_bad_one(key); });
@@ -75,11 +76,12 @@ class Consequences {
 
 void set_consequences_apart(const specification::Specification& specification,
                             const trace::Manifest& candidate,
-                            const std::vector<AuditedTensor>& judged, LocalizeReport& report) {
+                            const std::vector<AuditedTensor>& judged,
+                            localize::LocalizeReport& report) {
   const Consequences consequences(specification, candidate, judged, report.comparison);
-  std::vector<LocalizedFinding> kept;
-  std::vector<LocalizedFinding> apart;
-  for (LocalizedFinding& finding : report.findings) {
+  std::vector<localize::LocalizedFinding> kept;
+  std::vector<localize::LocalizedFinding> apart;
+  for (localize::LocalizedFinding& finding : report.findings) {
     const bool is_one = consequences.is_one(finding.reported);
     (is_one ? apart : kept).push_back(std::move(finding));
   }
@@ -88,7 +90,7 @@ void set_consequences_apart(const specification::Specification& specification,
     apart.erase(apart.begin());
   }
   report.findings = std::move(kept);
-  for (const LocalizedFinding& finding : apart) {
+  for (const localize::LocalizedFinding& finding : apart) {
     report.consequences.push_back(finding.reported.title);
   }
 }

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "audit/localization.h"
 #include "audit/record.h"
+#include "localize/localization.h"
 #include "specification/specification.h"
 #include "trace/manifest.h"
 
@@ -17,6 +17,7 @@ namespace ttrace::audit {
 // Tensors whose layout is declared wrongly are not bad for what reads them.
 void set_consequences_apart(const specification::Specification& specification,
                             const trace::Manifest& candidate,
-                            const std::vector<AuditedTensor>& judged, LocalizeReport& report);
+                            const std::vector<AuditedTensor>& judged,
+                            localize::LocalizeReport& report);
 
 }  // namespace ttrace::audit

@@ -5,14 +5,15 @@
 #include <map>
 #include <set>
 
+#include "audit/broken_by_reference.h"
 #include "audit/consequences.h"
 #include "audit/fits.h"
-#include "audit/isolation_plan.h"
 #include "audit/renamed.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/run_facts.h"
 #include "engine/local_checks.h"
+#include "localize/isolation_plan.h"
 
 namespace ttrace::engine {
 namespace {
@@ -21,7 +22,7 @@ using audit::AuditedTensor;
 using audit::AuditOutcome;
 using trace::Kind;
 
-void require_whole(const audit::ReportedComparison& compared) {
+void require_whole(const localize::ReportedComparison& compared) {
   if (!compared.part) return;
   throw base::input_error(compared.file, ": is of part ", compared.part->index, " of ",
                           compared.part->of,
@@ -58,7 +59,7 @@ void require_same_trace(const std::string& report, const char* role,
 class LocalizeRun {
  public:
   LocalizeRun(const trace::Source& reference, const trace::Source& candidate,
-              audit::ReportedComparison compared, const LocalizeOptions& options)
+              localize::ReportedComparison compared, const LocalizeOptions& options)
       : options_(options),
         reference_(reference),
         candidate_(candidate),
@@ -69,7 +70,7 @@ class LocalizeRun {
     out_.specification = options.specification_file;
   }
 
-  audit::LocalizeReport run() {
+  localize::LocalizeReport run() {
     const auto started = std::chrono::steady_clock::now();
     require_whole(out_.comparison);
     take_over(reference_, "reference", out_.comparison.reference);
@@ -152,7 +153,7 @@ class LocalizeRun {
     if (!plan) return;
     out_.plan_digest = plan->digest;
     out_.isolated =
-        audit::judge_isolated(reference_.manifest(), candidate_.manifest(), out_.comparison);
+        localize::judge_isolated(reference_.manifest(), candidate_.manifest(), out_.comparison);
   }
 
   void make_plan() {
@@ -167,13 +168,13 @@ class LocalizeRun {
       for (const trace::TensorKey& key : out_.comparison.bad) {
         modules.insert(localize::module_of(key));
       }
-      for (const audit::ReportedSuspect& suspect : out_.comparison.suspects) {
+      for (const localize::ReportedSuspect& suspect : out_.comparison.suspects) {
         modules.insert(localize::module_of(suspect.key));
       }
     }
     modules.erase("(model)");
     out_.written_plan = {options_.plan_file,
-                         audit::isolation_plan(reference_, candidate_, modules)};
+                         localize::isolation_plan(reference_, candidate_, modules)};
   }
 
   std::string class_of(const std::string& module) const {
@@ -186,12 +187,12 @@ class LocalizeRun {
   void judge_modules() {
     std::set<std::string> modules = layers_to_check();
     layers_ = modules;
-    for (const audit::ReportedFinding& finding : out_.comparison.findings) {
+    for (const localize::ReportedFinding& finding : out_.comparison.findings) {
       if (finding.shown) modules.insert(localize::module_of(*finding.shown));
       if (options_.specification == nullptr) continue;
       for (const trace::TensorKey& key : finding.keys) modules.insert(localize::module_of(key));
     }
-    for (const audit::ReportedSuspect& suspect : out_.comparison.suspects) {
+    for (const localize::ReportedSuspect& suspect : out_.comparison.suspects) {
       modules.insert(localize::module_of(suspect.key));
     }
     candidate_checks_.check(modules);
@@ -247,8 +248,8 @@ class LocalizeRun {
   }
 
   void explain_findings() {
-    for (const audit::ReportedFinding& reported : out_.comparison.findings) {
-      audit::LocalizedFinding finding;
+    for (const localize::ReportedFinding& reported : out_.comparison.findings) {
+      localize::LocalizedFinding finding;
       finding.reported = reported;
       if (reported.shown) {
         finding.module = localize::module_of(*reported.shown);
@@ -256,7 +257,7 @@ class LocalizeRun {
         finding.local = local_of(finding.module, &*reported.shown);
         count_not_replayable(finding.module, finding.local);
         finding.here = is_broken(finding.local);
-        finding.summary = audit::describe_local(finding.local);
+        finding.summary = localize::describe_local(finding.local);
       }
       finding.after_right_values = !reported.depends_on.empty() && wrong_before(reported) == 0;
       finding.upstream = describe_upstream(reported);
@@ -266,7 +267,7 @@ class LocalizeRun {
   }
 
   // Tensors that it was computed from and that do not match.
-  std::uint64_t wrong_before(const audit::ReportedFinding& reported) const {
+  std::uint64_t wrong_before(const localize::ReportedFinding& reported) const {
     std::uint64_t bad = 0;
     for (const std::string& id : reported.depends_on) {
       bad += out_.comparison.outcomes.contains(id) ? 1 : 0;
@@ -274,7 +275,7 @@ class LocalizeRun {
     return bad;
   }
 
-  std::string describe_upstream(const audit::ReportedFinding& reported) const {
+  std::string describe_upstream(const localize::ReportedFinding& reported) const {
     if (reported.depends_on.empty()) return "nothing recorded";
     const std::uint64_t bad = wrong_before(reported);
     const std::string tensors = base::plural(reported.depends_on.size(), "tensor");
@@ -282,7 +283,7 @@ class LocalizeRun {
     return base::concat(bad, " of the ", tensors, " that it was computed from do not match");
   }
 
-  std::string describe_next(const audit::LocalizedFinding& finding) const {
+  std::string describe_next(const localize::LocalizedFinding& finding) const {
     if (!finding.reported.shown) return "set the optimizer as in the reference";
     const std::string inspect =
         base::concat("ttrace inspect ", options_.run_argument, " '", finding.module, "*'");
@@ -293,20 +294,20 @@ class LocalizeRun {
   }
 
   void explain_suspects() {
-    for (const audit::ReportedSuspect& reported : out_.comparison.suspects) {
-      audit::LocalizedSuspect suspect;
+    for (const localize::ReportedSuspect& reported : out_.comparison.suspects) {
+      localize::LocalizedSuspect suspect;
       suspect.reported = reported;
       suspect.module = localize::module_of(reported.key);
       const std::vector<AuditedTensor> local = local_of(suspect.module, &reported.key);
       suspect.here = is_broken(local);
-      suspect.summary = audit::describe_local(local);
+      suspect.summary = localize::describe_local(local);
       out_.suspects.push_back(std::move(suspect));
     }
   }
 
   void sum_up_layers() {
     for (const std::string& module : layers_) {
-      audit::LayerSummary layer;
+      localize::LayerSummary layer;
       layer.module = module;
       layer.class_name = class_of(module);
       for (AuditedTensor& tensor : local_of(module, nullptr)) {
@@ -339,14 +340,15 @@ class LocalizeRun {
   std::set<std::string> layers_;                // that the user asked for
   LocalChecks reference_checks_;
   LocalChecks candidate_checks_;
-  audit::LocalizeReport out_;
+  localize::LocalizeReport out_;
 };
 
 }  // namespace
 
-audit::LocalizeReport localize_trace(const trace::Source& reference, const trace::Source& candidate,
-                                     audit::ReportedComparison compared,
-                                     const LocalizeOptions& options) {
+localize::LocalizeReport localize_trace(const trace::Source& reference,
+                                        const trace::Source& candidate,
+                                        localize::ReportedComparison compared,
+                                        const LocalizeOptions& options) {
   return LocalizeRun(reference, candidate, std::move(compared), options).run();
 }
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "audit/localization.h"
 #include "layout/map_rules.h"
+#include "localize/localization.h"
 #include "measure/backend.h"
 #include "specification/specification.h"
 #include "trace/source.h"
@@ -31,8 +31,9 @@ struct LocalizeOptions {
 // `compared` is the report of comparing these two traces. Throws an input error if it is of others,
 // or the specification of another model, or if the two runs were not rewritten by one plan; a usage
 // error, with the nearest names, if a pattern matches no module.
-audit::LocalizeReport localize_trace(const trace::Source& reference, const trace::Source& candidate,
-                                     audit::ReportedComparison compared,
-                                     const LocalizeOptions& options);
+localize::LocalizeReport localize_trace(const trace::Source& reference,
+                                        const trace::Source& candidate,
+                                        localize::ReportedComparison compared,
+                                        const LocalizeOptions& options);
 
 }  // namespace ttrace::engine

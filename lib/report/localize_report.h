@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "audit/isolation_plan.h"
-#include "audit/localization.h"
+#include "localize/isolation_plan.h"
+#include "localize/localization.h"
 #include "report/terminal_text.h"
 #include "report/text_report.h"
 
@@ -16,9 +16,10 @@ namespace ttrace::report {
 inline constexpr std::string_view kLocalizeSchema = "ttrace.localize/1";
 
 // The answer as JSON, one finding per line.
-std::string localize_json(const audit::LocalizeReport& report);
+std::string localize_json(const localize::LocalizeReport& report);
 
 // The answer as text. `all`: every finding and every tensor of a layer that was asked for.
-void write_localize(const audit::LocalizeReport& report, const TextStyle& style, std::ostream& out);
+void write_localize(const localize::LocalizeReport& report, const TextStyle& style,
+                    std::ostream& out);
 
 }  // namespace ttrace::report

@@ -11,13 +11,13 @@
 namespace ttrace::report {
 namespace {
 
-using audit::AuditedTensor;
+using answer::AuditedTensor;
 
 json local_checks_json(const std::vector<AuditedTensor>& local) {
   json checks = json::array();
   for (const AuditedTensor& tensor : local) {
     const std::string id = id_of(tensor.key);
-    for (const audit::AuditCheck& check : tensor.checks) {
+    for (const answer::AuditCheck& check : tensor.checks) {
       json item{{"id", id},
                 {"operation", check.operation},
                 {"result", check_result_name(check.result)},
@@ -29,7 +29,7 @@ json local_checks_json(const std::vector<AuditedTensor>& local) {
       if (!check.ranks.empty()) item["ranks"] = check.ranks;
       checks.push_back(std::move(item));
     }
-    if (tensor.outcome == audit::AuditOutcome::kNotJudged) {
+    if (tensor.outcome == answer::AuditOutcome::kNotJudged) {
       checks.push_back({{"id", id},
                         {"operation", "expression"},
                         {"result", "not_replayable"},
@@ -41,8 +41,8 @@ json local_checks_json(const std::vector<AuditedTensor>& local) {
   return checks;
 }
 
-json localized_finding_json(const audit::LocalizedFinding& finding) {
-  const audit::ReportedFinding& reported = finding.reported;
+json localized_finding_json(const localize::LocalizedFinding& finding) {
+  const localize::ReportedFinding& reported = finding.reported;
   json place = nullptr;
   if (reported.shown) place = code_place_json(reported.place);
   return {{"id", reported.id},
@@ -66,7 +66,7 @@ json localized_finding_json(const audit::LocalizedFinding& finding) {
           {"next", finding.next}};
 }
 
-json layer_json(const audit::LayerSummary& layer) {
+json layer_json(const localize::LayerSummary& layer) {
   return {{"module", layer.module},
           {"class", layer.class_name},
           {"judged", layer.judged},
@@ -75,10 +75,10 @@ json layer_json(const audit::LayerSummary& layer) {
           {"broken", local_checks_json(layer.broken)}};
 }
 
-json isolated_json(const audit::IsolatedModule& isolated) {
+json isolated_json(const localize::IsolatedModule& isolated) {
   json wrong = json::array();
   for (const trace::TensorKey& key : isolated.wrong) wrong.push_back(id_of(key));
-  const bool at_fault = isolated.verdict == audit::IsolatedVerdict::kAtFault;
+  const bool at_fault = isolated.verdict == localize::IsolatedVerdict::kAtFault;
   json out{{"module", isolated.module},
            {"class", isolated.class_name},
            {"called_at", isolated.called_at},
@@ -105,7 +105,7 @@ json code_json(const specification::CodeDifference& difference) {
 
 }  // namespace
 
-std::string localize_json(const audit::LocalizeReport& report) {
+std::string localize_json(const localize::LocalizeReport& report) {
   ReportText text(kLocalizeSchema);
   text.add("headline", localize_answer(report).headline);
   text.add("verdict", report.verdict());
@@ -128,11 +128,11 @@ std::string localize_json(const audit::LocalizeReport& report) {
     text.add("expressions_compared", report.code->compared);
     text.add_lines("code", report.code->differences, code_json);
   }
-  text.add_lines("findings", report.findings, [](const audit::LocalizedFinding& finding) {
+  text.add_lines("findings", report.findings, [](const localize::LocalizedFinding& finding) {
     return nine_digits(localized_finding_json(finding));
   });
   if (!report.consequences.empty()) text.add("consequences", report.consequences);
-  text.add_lines("suspects", report.suspects, [](const audit::LocalizedSuspect& suspect) {
+  text.add_lines("suspects", report.suspects, [](const localize::LocalizedSuspect& suspect) {
     return nine_digits(json{{"id", id_of(suspect.reported.key)},
                             {"module", suspect.module},
                             {"used", number(suspect.reported.used)},
@@ -140,8 +140,9 @@ std::string localize_json(const audit::LocalizeReport& report) {
                             {"here", suspect.here},
                             {"local", suspect.summary}});
   });
-  text.add_lines("layers", report.layers,
-                 [](const audit::LayerSummary& layer) { return nine_digits(layer_json(layer)); });
+  text.add_lines("layers", report.layers, [](const localize::LayerSummary& layer) {
+    return nine_digits(layer_json(layer));
+  });
   if (!report.plan_digest.empty()) {
     text.add("plan", report.plan_digest);
     text.add_lines("isolated", report.isolated, isolated_json);

@@ -16,14 +16,14 @@
 namespace ttrace::report {
 namespace {
 
-using audit::LocalizedFinding;
-using audit::LocalizeReport;
 using base::concat;
 using base::plural;
+using localize::LocalizedFinding;
+using localize::LocalizeReport;
 
 std::string describe_localized_where(const LocalizeReport& report,
                                      const LocalizedFinding& finding) {
-  const audit::ReportedFinding& reported = finding.reported;
+  const localize::ReportedFinding& reported = finding.reported;
   if (!reported.shown) return "optimizer";
   std::string text(localize::describe_phase(finding.phase));
   const bool in_module = reported.place.kind == localize::PlaceKind::kModule;
@@ -68,8 +68,8 @@ void add_localized(const LocalizeReport& report, Screen& screen) {
 
 void add_modules(const LocalizeReport& report, Screen& screen) {
   std::size_t at_fault = 0;
-  for (const audit::IsolatedModule& module : report.isolated) {
-    if (module.verdict != audit::IsolatedVerdict::kAtFault) continue;
+  for (const localize::IsolatedModule& module : report.isolated) {
+    if (module.verdict != localize::IsolatedVerdict::kAtFault) continue;
     if (++at_fault > base::kShown.also) continue;
     screen.add("at fault", concat(module.module, module.class_name.empty() ? "" : "  ",
                                   module.class_name, ", first ", to_string(module.wrong.front())));
@@ -78,7 +78,7 @@ void add_modules(const LocalizeReport& report, Screen& screen) {
     screen.add("at fault", concat("and ", at_fault - base::kShown.also, " more (--all)"));
   }
   std::size_t broken = 0;
-  for (const audit::LayerSummary& layer : report.layers) {
+  for (const localize::LayerSummary& layer : report.layers) {
     if (layer.broken.empty()) continue;
     if (++broken > base::kShown.also) continue;
     screen.add("broken", concat(layer.module, ": ", to_string(layer.broken.front().key)));
@@ -101,7 +101,7 @@ void add_modules(const LocalizeReport& report, Screen& screen) {
 }  // namespace
 
 std::string sentence_of(const LocalizedFinding& finding) {
-  const audit::ReportedFinding& reported = finding.reported;
+  const localize::ReportedFinding& reported = finding.reported;
   return reported.headline.empty() ? concat("first wrong is ", reported.title) : reported.headline;
 }
 

@@ -4,17 +4,17 @@
 #include <ostream>
 #include <string>
 
-#include "audit/localization.h"
+#include "localize/localization.h"
 #include "report/terminal_text.h"
 #include "report/text_report.h"
 
 namespace ttrace::report {
 
 // The sentence of a finding, as the report of the comparison has it.
-std::string sentence_of(const audit::LocalizedFinding& finding);
+std::string sentence_of(const localize::LocalizedFinding& finding);
 
 // The first screen; `first_line` has its colour.
-void write_localize_screen(const audit::LocalizeReport& report, const std::string& first_line,
+void write_localize_screen(const localize::LocalizeReport& report, const std::string& first_line,
                            const TextStyle& style, std::ostream& out);
 
 }  // namespace ttrace::report

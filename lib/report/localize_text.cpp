@@ -37,16 +37,16 @@ void write_line(const std::string& label, const std::string& text, const TextSty
   out << padded << wrapped(printable(text), style.width, padded.size()) << "\n";
 }
 
-std::string first_cause(const audit::ReportedFinding& reported) {
+std::string first_cause(const localize::ReportedFinding& reported) {
   if (reported.outcome == "setting") return "optimizer setting";
   if (reported.causes.empty()) return "cause unknown";
   const comparison::Cause& cause = reported.causes.front();
   return concat(cause.name, cause.axis.empty() ? "" : " over ", cause.axis);
 }
 
-void write_localized_finding(const audit::LocalizedFinding& finding, std::size_t number,
+void write_localized_finding(const localize::LocalizedFinding& finding, std::size_t number,
                              const TextStyle& style, std::ostream& out) {
-  const audit::ReportedFinding& reported = finding.reported;
+  const localize::ReportedFinding& reported = finding.reported;
   out << "\n";
   const std::string head = concat(number, "  ", printable(reported.title));
   out << folded(concat(head, std::string(head.size() < 60 ? 60 - head.size() : 3, ' '),
@@ -89,7 +89,7 @@ void write_localized_finding(const audit::LocalizedFinding& finding, std::size_t
   write_line("next", finding.next, style, out);
 }
 
-void write_code(const audit::LocalizeReport& report, const TextStyle& style, std::ostream& out) {
+void write_code(const localize::LocalizeReport& report, const TextStyle& style, std::ostream& out) {
   if (!report.code) return;
   const std::vector<specification::CodeDifference>& differences = report.code->differences;
   out << "\n"
@@ -115,16 +115,16 @@ void write_code(const audit::LocalizeReport& report, const TextStyle& style, std
   if (differences.size() > most) out << "  and " << differences.size() - most << " more (--all)\n";
 }
 
-void write_isolated(const audit::LocalizeReport& report, const TextStyle& style,
+void write_isolated(const localize::LocalizeReport& report, const TextStyle& style,
                     std::ostream& out) {
   if (report.plan_digest.empty()) return;
   std::size_t at_fault = 0;
   std::size_t holding = 0;
-  std::vector<const audit::IsolatedModule*> not_judged;
-  for (const audit::IsolatedModule& module : report.isolated) {
-    at_fault += module.verdict == audit::IsolatedVerdict::kAtFault ? 1 : 0;
-    holding += module.verdict == audit::IsolatedVerdict::kHolds ? 1 : 0;
-    if (module.verdict == audit::IsolatedVerdict::kNotJudged) not_judged.push_back(&module);
+  std::vector<const localize::IsolatedModule*> not_judged;
+  for (const localize::IsolatedModule& module : report.isolated) {
+    at_fault += module.verdict == localize::IsolatedVerdict::kAtFault ? 1 : 0;
+    holding += module.verdict == localize::IsolatedVerdict::kHolds ? 1 : 0;
+    if (module.verdict == localize::IsolatedVerdict::kNotJudged) not_judged.push_back(&module);
   }
   out << "\n"
       << folded(concat("  isolated by the plan ", report.plan_digest.substr(0, 12), ": ",
@@ -132,8 +132,8 @@ void write_isolated(const audit::LocalizeReport& report, const TextStyle& style,
                        holding, " as in the reference, ", not_judged.size(), " not judged"),
                 style.width)
       << "\n";
-  for (const audit::IsolatedModule& module : report.isolated) {
-    if (module.verdict != audit::IsolatedVerdict::kAtFault) continue;
+  for (const localize::IsolatedModule& module : report.isolated) {
+    if (module.verdict != localize::IsolatedVerdict::kAtFault) continue;
     std::string text = concat("  AT FAULT  ", module.module);
     if (!module.class_name.empty()) text += concat("  ", module.class_name);
     if (!module.called_at.empty()) text += concat(", ", module.called_at);
@@ -151,7 +151,7 @@ void write_isolated(const audit::LocalizeReport& report, const TextStyle& style,
   if (not_judged.size() > most) out << "  and " << not_judged.size() - most << " more (--all)\n";
 }
 
-void write_plan(const audit::LocalizeReport& report, const TextStyle& style, std::ostream& out) {
+void write_plan(const localize::LocalizeReport& report, const TextStyle& style, std::ostream& out) {
   if (!report.written_plan) return;
   out << folded(concat("\n  plan ", printable(report.written_plan->file), " isolates ",
                        plural(report.written_plan->plan.modules.size(), "module"),
@@ -162,10 +162,11 @@ void write_plan(const audit::LocalizeReport& report, const TextStyle& style, std
       << "\n";
 }
 
-void write_layers(const audit::LocalizeReport& report, const TextStyle& style, std::ostream& out) {
+void write_layers(const localize::LocalizeReport& report, const TextStyle& style,
+                  std::ostream& out) {
   if (report.layers.empty()) return;
-  std::vector<const audit::LayerSummary*> layers;
-  for (const audit::LayerSummary& layer : report.layers) layers.push_back(&layer);
+  std::vector<const localize::LayerSummary*> layers;
+  for (const localize::LayerSummary& layer : report.layers) layers.push_back(&layer);
   // Broken ones first, then by how close they are to their bound.
   std::stable_sort(layers.begin(), layers.end(), [](const auto* a, const auto* b) {
     if (a->broken.empty() != b->broken.empty()) return !a->broken.empty();
@@ -174,7 +175,7 @@ void write_layers(const audit::LocalizeReport& report, const TextStyle& style, s
   out << "\n  module: tensors that follow from their own inputs, the closest to its bound\n";
   const std::size_t most = style.all ? layers.size() : kLayersInLines;
   for (std::size_t i = 0; i < layers.size() && i < most; ++i) {
-    const audit::LayerSummary& layer = *layers[i];
+    const localize::LayerSummary& layer = *layers[i];
     const std::uint64_t all = layer.judged + layer.not_judged;
     out << folded(
                concat("  ", printable(layer.module), layer.class_name.empty() ? "" : "  ",
@@ -184,7 +185,7 @@ void write_layers(const audit::LocalizeReport& report, const TextStyle& style, s
                                                          : std::string()),
                style.width)
         << "\n";
-    for (const audit::AuditedTensor& tensor : layer.broken) {
+    for (const answer::AuditedTensor& tensor : layer.broken) {
       out << folded(concat("    broken: ", printable(to_string(tensor.key)), ": ",
                            printable(tensor.broken_check()->reason)),
                     style.width)
@@ -195,9 +196,9 @@ void write_layers(const audit::LocalizeReport& report, const TextStyle& style, s
 }
 
 // ", the first in the gradient synchronisation over tp"; empty where the first is a setting.
-std::string describe_first_place(const audit::LocalizeReport& report) {
+std::string describe_first_place(const localize::LocalizeReport& report) {
   if (report.findings.empty()) return "";
-  const audit::ReportedFinding& first = report.findings.front().reported;
+  const localize::ReportedFinding& first = report.findings.front().reported;
   if (!first.shown || !report.comparison.other_start.empty()) return "";
   const bool between = first.place.kind == localize::PlaceKind::kBetween;
   return printable(
@@ -206,13 +207,13 @@ std::string describe_first_place(const audit::LocalizeReport& report) {
 
 // ", and 24 of 29 modules follow from their own inputs; 8 of the 172 tensors of the modules could
 // not be judged by them". A module follows only if all of its tensors were judged.
-std::string describe_layers(const audit::LocalizeReport& report) {
-  const std::vector<audit::LayerSummary>& layers = report.layers;
+std::string describe_layers(const localize::LocalizeReport& report) {
+  const std::vector<localize::LayerSummary>& layers = report.layers;
   if (layers.empty()) return "";
   std::uint64_t in_full = 0;
   std::uint64_t tensors = 0;
   std::uint64_t not_judged = 0;
-  for (const audit::LayerSummary& layer : layers) {
+  for (const localize::LayerSummary& layer : layers) {
     in_full += layer.judged > 0 && layer.not_judged == 0 ? 1 : 0;
     tensors += layer.judged + layer.not_judged;
     not_judged += layer.not_judged;
@@ -242,8 +243,8 @@ std::string describe_layers(const audit::LocalizeReport& report) {
 
 }  // namespace
 
-LocalizeAnswer localize_answer(const audit::LocalizeReport& report) {
-  const std::string left_out = printable(audit::describe_left_out(report.comparison));
+LocalizeAnswer localize_answer(const localize::LocalizeReport& report) {
+  const std::string left_out = printable(localize::describe_left_out(report.comparison));
   const std::string& start = report.comparison.other_start;
   std::string text;
   switch (report.exit_code()) {
@@ -273,7 +274,7 @@ LocalizeAnswer localize_answer(const audit::LocalizeReport& report) {
   }
 }
 
-void write_localize(const audit::LocalizeReport& report, const TextStyle& style,
+void write_localize(const localize::LocalizeReport& report, const TextStyle& style,
                     std::ostream& out) {
   const LocalizeAnswer first = localize_answer(report);
   const std::string answer = concat(bold(first.verdict, first.colour, style), "  ", first.headline);
@@ -301,7 +302,7 @@ void write_localize(const audit::LocalizeReport& report, const TextStyle& style,
                   style.width)
         << "\n";
   }
-  for (const audit::LocalizedSuspect& suspect : report.suspects) {
+  for (const localize::LocalizedSuspect& suspect : report.suspects) {
     out << folded(concat("\nalso       ", printable(to_string(suspect.reported.key)), ": ",
                          short_number(suspect.reported.used), " times its tolerance, before it ",
                          short_number(suspect.reported.used_before), "; ",

@@ -4,7 +4,7 @@
 #include <ostream>
 #include <string>
 
-#include "audit/localization.h"
+#include "localize/localization.h"
 #include "report/text_report.h"
 
 namespace ttrace::report {
@@ -15,6 +15,6 @@ struct LocalizeAnswer {
   std::string headline;      // the rest of the first line
 };
 
-LocalizeAnswer localize_answer(const audit::LocalizeReport& report);
+LocalizeAnswer localize_answer(const localize::LocalizeReport& report);
 
 }  // namespace ttrace::report

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "audit/isolation_plan.h"
+#include "localize/isolation_plan.h"
 #include "report/localize_report.h"
 #include "report/report_text_json.h"
 #include "report/result_json.h"
@@ -10,9 +10,9 @@
 namespace ttrace::report {
 namespace {
 
-json values_json(const std::vector<audit::PlannedValues>& tensors) {
+json values_json(const std::vector<localize::PlannedValues>& tensors) {
   json out = json::array();
-  for (const audit::PlannedValues& values : tensors) {
+  for (const localize::PlannedValues& values : tensors) {
     out.push_back({{"index", values.index}, {"mean", values.mean}, {"std", values.std}});
   }
   return out;
@@ -20,11 +20,11 @@ json values_json(const std::vector<audit::PlannedValues>& tensors) {
 
 }  // namespace
 
-std::string plan_json(const audit::RewritingPlan& plan) {
+std::string plan_json(const localize::RewritingPlan& plan) {
   std::string text =
       "{\"schema\": \"ttrace.plan/1\", \"seed\": " + std::to_string(plan.seed) + ", \"modules\": [";
   for (std::size_t i = 0; i < plan.modules.size(); ++i) {
-    const audit::PlannedModule& module = plan.modules[i];
+    const localize::PlannedModule& module = plan.modules[i];
     json entry{{"name", module.name}};
     if (!module.inputs.empty()) entry["inputs"] = values_json(module.inputs);
     if (!module.grad_outputs.empty()) entry["grad_outputs"] = values_json(module.grad_outputs);

@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "audit/isolation_plan.h"
+#include "localize/isolation_plan.h"
 
 namespace ttrace::report {
 
 // The plan of a second pair of runs, as schemas/plan-v1.md says.
-std::string plan_json(const audit::RewritingPlan& plan);
+std::string plan_json(const localize::RewritingPlan& plan);
 
 }  // namespace ttrace::report

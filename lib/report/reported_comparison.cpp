@@ -13,9 +13,9 @@
 namespace ttrace::report {
 namespace {
 
-using audit::ReportedComparison;
-using audit::ReportedFinding;
 using base::JsonCursor;
+using localize::ReportedComparison;
+using localize::ReportedFinding;
 
 std::uint64_t number_of(std::string_view text, const JsonCursor& id) {
   std::uint64_t value = 0;

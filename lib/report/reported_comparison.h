@@ -4,11 +4,11 @@
 #include <string>
 #include <string_view>
 
-#include "audit/localization.h"
+#include "localize/localization.h"
 
 namespace ttrace::report {
 
 // Reads a JSON report of version 2. Throws an input error with the JSON pointer for anything else.
-audit::ReportedComparison parse_reported(std::string_view text, const std::string& file);
+localize::ReportedComparison parse_reported(std::string_view text, const std::string& file);
 
 }  // namespace ttrace::report

@@ -24,6 +24,7 @@ ORDER = [
     "judge",
     "specification",
     "comparison",
+    "answer",
     "localize",
     "optimizer",
     "routing",

@@ -19,8 +19,8 @@ specification::Specification doubled() {
           "pattern": 0, "from": [0]})");
 }
 
-ReportedFinding diverged(const trace::TensorKey& key) {
-  ReportedFinding finding;
+localize::ReportedFinding diverged(const trace::TensorKey& key) {
+  localize::ReportedFinding finding;
   finding.outcome = "diverged";
   finding.title = to_string(key);
   finding.shown = key;
@@ -34,7 +34,7 @@ struct Pair {
   trace::TensorKey gradient = make_entry("head", {2}, Kind::kGradOutput).key;
   trace::Manifest manifest;
   std::vector<AuditedTensor> judged;
-  LocalizeReport report;
+  localize::LocalizeReport report;
 
   Pair() {
     for (const trace::TensorKey& key : {output, gradient}) {

@@ -1,4 +1,4 @@
-#include "audit/isolation_plan.h"
+#include "localize/isolation_plan.h"
 
 #include <algorithm>
 #include <array>
@@ -7,13 +7,13 @@
 #include <map>
 #include <optional>
 
-#include "audit/isolation.h"
-#include "audit/record.h"
+#include "answer/audited_tensor.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "localize/isolation.h"
 #include "measure/logical_tensor.h"
 
-namespace ttrace::audit {
+namespace ttrace::localize {
 namespace {
 
 using trace::Kind;
@@ -143,4 +143,4 @@ RewritingPlan isolation_plan(const trace::Source& reference, const trace::Source
   return plan;
 }
 
-}  // namespace ttrace::audit
+}  // namespace ttrace::localize

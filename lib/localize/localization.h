@@ -6,16 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "audit/isolation.h"
-#include "audit/isolation_plan.h"
-#include "audit/record.h"
+#include "answer/audited_tensor.h"
 #include "comparison/result.h"
+#include "localize/isolation.h"
+#include "localize/isolation_plan.h"
 #include "localize/phase.h"
 #include "localize/place.h"
 #include "specification/compare_specifications.h"
 #include "trace/key.h"
 
-namespace ttrace::audit {
+namespace ttrace::localize {
+
+using answer::AuditedTensor;
 
 // A finding as the report of the comparison has it, alike ones together.
 struct ReportedFinding {
@@ -28,7 +30,7 @@ struct ReportedFinding {
   std::vector<trace::TensorKey> keys = {};  // of the members that are tensors
   std::string class_name;
   std::string called_at;
-  localize::Place place;  // of a single tensor
+  Place place;  // of a single tensor
   std::string where;
   std::vector<std::uint64_t> ranks;
   std::vector<comparison::Cause> causes;
@@ -72,7 +74,7 @@ struct ReportedComparison {
 struct LocalizedFinding {
   ReportedFinding reported;
   std::string module;
-  localize::Phase phase = localize::Phase::kForward;
+  Phase phase = Phase::kForward;
   std::vector<AuditedTensor> local;  // the module's tensors in the candidate, with their checks
   bool here = false;                 // one of them does not follow from its own inputs
   bool after_right_values = false;   // all that it was computed from was recorded and matches
@@ -132,13 +134,8 @@ struct LocalizeReport {
 // "171 of 201 tensors were left out (--only final_norm*)"; empty if none was.
 std::string describe_left_out(const ReportedComparison& comparison);
 
-// A check that the reference breaks too says nothing of the candidate, for the specification does
-// not hold for this implementation: makes it not replayable. Both are of the same modules.
-void discount_what_the_reference_breaks(const std::vector<AuditedTensor>& reference,
-                                        std::vector<AuditedTensor>& candidate);
-
 // "input, output and param_grad follow from their own inputs (worst 0.4 of the bound); main_grad
 // does not follow from the sum of raw gradients".
 std::string describe_local(const std::vector<AuditedTensor>& local);
 
-}  // namespace ttrace::audit
+}  // namespace ttrace::localize

@@ -12,7 +12,7 @@
 #include "trace/manifest.h"
 #include "trace/source.h"
 
-namespace ttrace::audit {
+namespace ttrace::localize {
 
 struct ReportedComparison;
 
@@ -31,8 +31,8 @@ struct IsolatedModule {
   std::string class_name;
   std::string called_at;
   IsolatedVerdict verdict = IsolatedVerdict::kHolds;
-  localize::Phase phase = localize::Phase::kForward;  // in which it is at fault first
-  std::vector<trace::TensorKey> wrong;                // in the order of the step
+  Phase phase = Phase::kForward;        // in which it is at fault first
+  std::vector<trace::TensorKey> wrong;  // in the order of the step
   std::string reason;  // why it was not judged; or that what is wrong comes from a module inside
 };
 
@@ -44,4 +44,4 @@ std::vector<IsolatedModule> judge_isolated(const trace::Manifest& reference,
                                            const trace::Manifest& candidate,
                                            const ReportedComparison& compared);
 
-}  // namespace ttrace::audit
+}  // namespace ttrace::localize

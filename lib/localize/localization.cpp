@@ -1,4 +1,4 @@
-#include "audit/localization.h"
+#include "localize/localization.h"
 
 #include <algorithm>
 #include <map>
@@ -8,9 +8,12 @@
 #include "base/display_limits.h"
 #include "base/text.h"
 
-namespace ttrace::audit {
+namespace ttrace::localize {
 namespace {
 
+using answer::AuditCheck;
+using answer::AuditOutcome;
+using answer::CheckResult;
 using trace::Kind;
 
 std::string list_of(const std::vector<std::string>& items) {
@@ -77,29 +80,6 @@ std::string describe_left_out(const ReportedComparison& comparison) {
                       comparison.skipped == 1 ? " was" : " were", " left out (", list_of(by), ")");
 }
 
-void discount_what_the_reference_breaks(const std::vector<AuditedTensor>& reference,
-                                        std::vector<AuditedTensor>& candidate) {
-  std::map<std::tuple<Kind, std::string, std::uint64_t>, std::set<std::string>> broken;
-  for (const AuditedTensor& tensor : reference) {
-    for (const AuditCheck& check : tensor.checks) {
-      if (check.result != CheckResult::kInconsistent) continue;
-      broken[{tensor.key.kind, tensor.key.name, tensor.key.call}].insert(check.operation);
-    }
-  }
-  for (AuditedTensor& tensor : candidate) {
-    const auto found = broken.find({tensor.key.kind, tensor.key.name, tensor.key.call});
-    if (found == broken.end()) continue;
-    for (AuditCheck& check : tensor.checks) {
-      if (!found->second.contains(check.operation)) continue;
-      check.result = CheckResult::kNotReplayable;
-      check.reason = "the reference breaks it too";
-      tensor.reason = check.reason;
-    }
-    tensor.outcome = AuditOutcome::kNotJudged;
-  }
-  settle_outcomes(candidate);
-}
-
 std::string describe_local(const std::vector<AuditedTensor>& local) {
   std::vector<std::string> holding;
   std::map<std::string, std::size_t> broken;  // by kind and reason
@@ -141,4 +121,4 @@ std::string describe_local(const std::vector<AuditedTensor>& local) {
   return text.empty() ? "nothing of this module could be replayed" : text;
 }
 
-}  // namespace ttrace::audit
+}  // namespace ttrace::localize

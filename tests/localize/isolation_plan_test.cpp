@@ -1,14 +1,14 @@
-#include "audit/isolation_plan.h"
+#include "localize/isolation_plan.h"
 
 #include <cmath>
 #include <limits>
 
-#include "audit/isolation.h"
 #include "base/error.h"
+#include "localize/isolation.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::audit::isolation_plan_test {
+namespace ttrace::localize::isolation_plan_test {
 namespace {
 
 using test::make_entry;
@@ -84,4 +84,4 @@ TEST_CASE("where nothing can be overwritten the plan is refused") {
 }
 
 }  // namespace
-}  // namespace ttrace::audit::isolation_plan_test
+}  // namespace ttrace::localize::isolation_plan_test

@@ -9,7 +9,7 @@
 
 #include "trace/source.h"
 
-namespace ttrace::audit {
+namespace ttrace::localize {
 
 // The distribution of the values that overwrite a module's tensor.
 struct PlannedValues {
@@ -37,4 +37,4 @@ struct RewritingPlan {
 RewritingPlan isolation_plan(const trace::Source& reference, const trace::Source& candidate,
                              const std::set<std::string>& modules);
 
-}  // namespace ttrace::audit
+}  // namespace ttrace::localize

@@ -1,22 +1,22 @@
-#include "audit/isolation.h"
+#include "localize/isolation.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "audit/localization.h"
-#include "audit/record.h"
+#include "answer/audited_tensor.h"
 #include "base/text.h"
+#include "localize/localization.h"
 
-namespace ttrace::audit {
+namespace ttrace::localize {
 namespace {
 
 using trace::Kind;
 
-constexpr std::string_view kRoot = "(model)";
+constexpr std::string_view kWholeModel = "(model)";
 
 bool is_inside(const std::string& module, const std::string& container) {
-  if (container == kRoot) return module != container;
+  if (container == kWholeModel) return module != container;
   return module.size() > container.size() && module.starts_with(container) &&
          module[container.size()] == '.';
 }
@@ -94,9 +94,9 @@ class Isolation {
     while (true) {
       const auto owner = isolated_.find(module);
       if (owner != isolated_.end()) return &*owner;
-      if (module == kRoot) return nullptr;
+      if (module == kWholeModel) return nullptr;
       const std::size_t dot = module.rfind('.');
-      module = dot == std::string::npos ? std::string(kRoot) : module.substr(0, dot);
+      module = dot == std::string::npos ? std::string(kWholeModel) : module.substr(0, dot);
     }
   }
 
@@ -127,13 +127,12 @@ class Isolation {
     const auto gradients = wrong_gradients_.find(module);
     if (gradients != wrong_gradients_.end()) {
       // What follows from another gradient says nothing; the forward still does.
-      std::erase_if(found.wrong, [](const trace::TensorKey& key) {
-        return localize::phase_of(key) >= localize::Phase::kBackward;
-      });
+      std::erase_if(found.wrong,
+                    [](const trace::TensorKey& key) { return phase_of(key) >= Phase::kBackward; });
     }
     if (!found.wrong.empty()) {
       found.verdict = IsolatedVerdict::kAtFault;
-      found.phase = localize::phase_of(found.wrong.front());
+      found.phase = phase_of(found.wrong.front());
       found.reason.clear();
     } else if (gradients != wrong_gradients_.end()) {
       found.verdict = IsolatedVerdict::kNotJudged;
@@ -188,4 +187,4 @@ std::vector<IsolatedModule> judge_isolated(const trace::Manifest& reference,
   return Isolation(reference, candidate, compared).judge();
 }
 
-}  // namespace ttrace::audit
+}  // namespace ttrace::localize

@@ -1,10 +1,10 @@
-#include "audit/isolation.h"
+#include "localize/isolation.h"
 
-#include "audit/localization.h"
+#include "localize/localization.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::audit::isolation_test {
+namespace ttrace::localize::isolation_test {
 namespace {
 
 using test::make_key;
@@ -98,4 +98,4 @@ TEST_CASE("of another gradient only the forward is judged") {
 }
 
 }  // namespace
-}  // namespace ttrace::audit::isolation_test
+}  // namespace ttrace::localize::isolation_test
