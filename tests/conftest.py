@@ -13,7 +13,8 @@ import pytest
 os.register_at_fork(after_in_child=gc.freeze)
 sys.path.insert(0, str(Path(__file__).parent))
 MEGATRON = ("tests/frameworks/test_megatron", "tests/frameworks/test_specified_models.py")
-SLOWEST_FIRST = ["frameworks", "gallery", "power", "torch"]  # folders; the others come after them
+# Folders; the others come after them.
+SLOWEST_FIRST = ["frameworks", "zoo", "gallery", "power", "torch"]
 
 
 def pytest_collection_modifyitems(items):
