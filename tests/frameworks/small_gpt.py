@@ -56,10 +56,10 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """The layers stand under their numbers, so that a stage of them keeps their names."""
 
-    def __init__(self):
+    def __init__(self, layers):
         super().__init__()
         self.embedding = nn.Embedding(VOCABULARY, HIDDEN)
-        self.layers = nn.ModuleDict({str(number): Block() for number in range(LAYERS)})
+        self.layers = nn.ModuleDict({str(number): Block() for number in range(layers)})
         self.norm = nn.LayerNorm(HIDDEN)
         self.output = nn.Linear(HIDDEN, VOCABULARY, bias=False)
 
@@ -71,9 +71,9 @@ class GPT(nn.Module):
         return x if self.output is None else self.output(x)
 
 
-def small_gpt():
+def small_gpt(layers=LAYERS):
     """The model with the same weights wherever it is made."""
-    model = GPT()
+    model = GPT(layers)
     for name, parameter in model.named_parameters():
         generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
         with torch.no_grad():

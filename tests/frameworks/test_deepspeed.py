@@ -76,7 +76,7 @@ def with_noise(references):
     perturbed = {
         f"{name}_noise{seed}": {**case, "noise": seed}
         for name, case in references.items()
-        for seed in (1, 2, 3)
+        for seed in grid.SEEDS
     }
     return {**references, **perturbed}
 
@@ -98,7 +98,7 @@ def on_two(python, tmp_path_factory):
 def reference_of(references, name):
     """The trace that case `name` is compared with, and the perturbed ones."""
     model = name.split("_")[0]
-    noise = [references / f"{model}_noise{seed}.h5" for seed in (1, 2, 3)]
+    noise = [references / f"{model}_noise{seed}.h5" for seed in grid.SEEDS]
     return references / f"{model}.h5", noise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grid
 import megatron_cases
 import pytest
 from megatron_cases import NEWEST
@@ -29,7 +30,7 @@ def compared(runs, name, *more):
 def noise(runs):
     return [
         word
-        for seed in (1, 2, 3)
+        for seed in grid.SEEDS
         for word in ("--noise", runs / f"{megatron_cases.noise_of('flipping', seed)}.h5")
     ]
 

@@ -15,37 +15,42 @@ from support.ttrace_cli import REPOSITORY
 
 LAUNCHER = "launch_torch.py"
 
-PLAIN = {"kind": "plain"}
-# A single process has to compute as the others do, so it has FSDP2's mixed precision too.
-BF16 = {"kind": "fsdp", "axes": {"dp": 1}, "bf16": True}
-REFERENCES = {
-    "float32": PLAIN,
-    "bfloat16": BF16,
-    **{f"float32_noise{seed}": {**PLAIN, "noise": seed} for seed in (1, 2, 3)},
-    **{f"bfloat16_noise{seed}": {**BF16, "noise": seed} for seed in (1, 2, 3)},
+# The four layers of the model are for several stages on each of two processes.
+TWO = {"layers": 2}
+MODELS = {
+    "float32": {"kind": "plain", **TWO},
+    # A single process has to compute as the others do, so it has FSDP2's mixed precision too.
+    "bfloat16": {"kind": "fsdp", "axes": {"dp": 1}, "bf16": True, **TWO},
+    "staged": {"kind": "plain"},
 }
-TP = {"kind": "tp", "axes": {"tp": 2}}
-FSDP = {"kind": "fsdp", "axes": {"dp": 2}}
-BOTH = {"kind": "fsdp", "axes": {"dp": 2, "tp": 2}}
+REFERENCES = {
+    **MODELS,
+    **{f"{n}_noise{seed}": {**MODELS[n], "noise": seed} for n in MODELS for seed in grid.SEEDS},
+}
+DDP = {"kind": "ddp", **TWO}
+TP = {"kind": "tp", "axes": {"tp": 2}, **TWO}
+FSDP = {"kind": "fsdp", "axes": {"dp": 2}, **TWO}
+BOTH = {"kind": "fsdp", "axes": {"dp": 2, "tp": 2}, **TWO}
+ONE_STAGE = {"schedule": "1f1b", **TWO}
 INTERLEAVED = {"schedule": "interleaved", "stages": 2}
 # Name -> case, and the label in the manifest after the version.
 ON_TWO = {
-    "ddp": ({"kind": "ddp"}, "DDP"),
+    "ddp": (DDP, "DDP"),
     "fsdp2": (FSDP, "FSDP2"),
     "fsdp2_bf16": ({**FSDP, "bf16": True}, "FSDP2"),
     "tp": (TP, "tensor parallelism"),
     "tp_sequence": ({**TP, "sequence": True}, "tensor parallelism"),
-    "1f1b": ({"schedule": "1f1b"}, "pipelining"),
+    "1f1b": (ONE_STAGE, "pipelining"),
     "interleaved": (INTERLEAVED, "pipelining"),
 }
 ON_FOUR = {
-    "hsdp": ({"kind": "fsdp", "axes": {"replicas": 2, "shards": 2}}, "HSDP"),
+    "hsdp": ({**FSDP, "axes": {"replicas": 2, "shards": 2}}, "HSDP"),
     "fsdp2_tp": (BOTH, "FSDP2 + tensor parallelism"),
-    "1f1b_ddp": ({"schedule": "1f1b", "data": "ddp"}, "pipelining + DDP"),
+    "1f1b_ddp": ({**ONE_STAGE, "data": "ddp"}, "pipelining + DDP"),
     "interleaved_fsdp2": ({**INTERLEAVED, "data": "fsdp"}, "pipelining + FSDP2"),
 }
 LONG_ON_TWO = {
-    "gpipe": ({"schedule": "gpipe"}, "pipelining"),
+    "gpipe": ({**ONE_STAGE, "schedule": "gpipe"}, "pipelining"),
     "zero_bubble": ({"schedule": "zero_bubble", "stages": 2}, "pipelining"),
 }
 LONG_ON_FOUR = {
@@ -55,7 +60,7 @@ CASES = grid.cases("PyTorch", {**ON_TWO, **ON_FOUR}, {**LONG_ON_TWO, **LONG_ON_F
 # Case, where it diverges first, and what the report has to say of it.
 FAULTS = {
     "left_in_no_sync": (
-        {"kind": "ddp", "fault": "no_sync"},
+        {**DDP, "fault": "no_sync"},
         "embedding.weight · main_grad · step 0",
         "missing_reduction over dp: the mean of the copies is the reference",
     ),
@@ -71,7 +76,7 @@ FAULTS = {
         "missing_reduction over tp: the sum of the copies is the reference",
     ),
     "not_scaled": (
-        {"schedule": "1f1b", "fault": "not_scaled"},
+        {**ONE_STAGE, "fault": "not_scaled"},
         "loss · grad_output · step 0 · mb 0",
         "4 times the reference",
     ),
@@ -103,10 +108,11 @@ def on_four(python, tmp_path_factory):
     return agreement.train(python, LAUNCHER, 4, cases, tmp_path_factory.mktemp("four"))
 
 
-def reference_of(references, precision):
+def reference_of(references, case):
     """The trace on one process, and the perturbed ones."""
-    noise = [references / f"{precision}_noise{seed}.h5" for seed in (1, 2, 3)]
-    return references / f"{precision}.h5", noise
+    model = "staged" if "stages" in case else "bfloat16" if case.get("bf16") else "float32"
+    noise = [references / f"{model}_noise{seed}.h5" for seed in grid.SEEDS]
+    return references / f"{model}.h5", noise
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -114,15 +120,14 @@ def test_layouts_agree_with_one_process(name, references, request):
     four = name in ON_FOUR or name in LONG_ON_FOUR
     out = request.getfixturevalue("on_four" if four else "on_two") / name
     case, label = CASES[name]
-    precision = "bfloat16" if case.get("bf16") else "float32"
-    agreement.check_agreement(name, out, *reference_of(references, precision))
+    agreement.check_agreement(name, out, *reference_of(references, case))
     framework = grid.manifest(out)["run"]["framework"]
     assert framework.startswith("PyTorch ") and framework.endswith(f" + {label}")
 
 
 def test_all_kinds_are_recorded(references):
     counts = Counter(key[0] for key in grid.keys(references / "float32.h5"))
-    layers, steps, batches = 4, 2, 4
+    layers, steps, batches = 2, 2, 4
     # The embedding, the last norm and the head; in a layer two norms and two linears with their
     # biases, and the four weights of attention.
     parameters = 1 + 12 * layers + 3
@@ -147,8 +152,8 @@ def test_all_kinds_are_recorded(references):
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_planted_faults_are_found(name, references, on_two):
-    _, where, said = FAULTS[name]
-    reference = reference_of(references, "float32")
+    case, where, said = FAULTS[name]
+    reference = reference_of(references, case)
     assert said in agreement.divergence(on_two / name, *reference, where)
 
 

@@ -80,7 +80,7 @@ def references(python, tmp_path_factory):
     noise = {
         f"{name}_noise{seed}": {**case, "noise": seed}
         for name, case in wanted.items()
-        for seed in (1, 2, 3)
+        for seed in grid.SEEDS
     }
     four = {"qwen3_four": agreement.first_step({"model": "qwen3", "kind": "plain"})}
     out = tmp_path_factory.mktemp("references")
@@ -100,7 +100,7 @@ def on_two(python, tmp_path_factory):
 
 
 def noise_of(references, name):
-    return [references / f"{name}_noise{seed}.h5" for seed in (1, 2, 3)]
+    return [references / f"{name}_noise{seed}.h5" for seed in grid.SEEDS]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -44,11 +44,11 @@ SCHEDULES = {
 TURNING = ("zbv", "dualpipev")
 
 
-def stage_module(index, stages):
+def stage_module(index, stages, layers=LAYERS):
     """The layers of one stage, which keep the names that they have in the whole model."""
-    model = small_gpt()
-    share = LAYERS // stages
-    for number in range(LAYERS):
+    model = small_gpt(layers)
+    share = layers // stages
+    for number in range(layers):
         if number // share != index:
             del model.layers[str(number)]
     if index > 0:
@@ -100,7 +100,7 @@ def main(case, out):
     indices, count = stages_of(case, mesh.get_local_rank("pp"), mesh["pp"].size())
     modules, stages = [], []
     for index in indices:
-        module = stage_module(index, count)
+        module = stage_module(index, count, case.get("layers", LAYERS))
         if data == "fsdp":
             fully_shard(module, mesh=mesh["dp"])
         elif data == "ddp":

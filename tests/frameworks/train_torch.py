@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 import torch
-from small_gpt import GLOBAL_MICRO_BATCHES, STEPS, adam, get_batch, loss_of, small_gpt
+from small_gpt import GLOBAL_MICRO_BATCHES, LAYERS, STEPS, adam, get_batch, loss_of, small_gpt
 from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -51,7 +51,7 @@ def tensor_parallel(model, mesh, sequence, fault):
     for layer in model.layers.values():
         parallelize_module(layer, mesh, block)
     if fault == "doubled":
-        broken = model.layers["1"].feed_forward.w2
+        broken = model.layers["0"].feed_forward.w2
         right = broken.forward
         broken.forward = lambda x: 2 * right(x)
     return model
@@ -93,7 +93,7 @@ def clip(model):
 
 def main(case, out):
     fault = case.get("fault")
-    model, ranks, rank = parallel(small_gpt(), case, fault)
+    model, ranks, rank = parallel(small_gpt(case.get("layers", LAYERS)), case, fault)
     optimizer = adam(model.parameters())
     noise = tt.Perturb(case["noise"]) if "noise" in case else None  # tt
     tracer = tt.trace(model, optimizer, out=out, perturb=noise)  # tt
