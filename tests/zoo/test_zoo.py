@@ -19,11 +19,9 @@ ARCHITECTURES = {
     "qwen2_moe/clm": 0,  # experts whose tokens are sorted and counted
     "rwkv/clm": 0,  # a state that is written token by token
     "t5/s2s": 0,
-    "bert/mlm": 0,
     "squeezebert/mlm": 0,  # grouped convolutions
     "convnext/img": 0,  # depthwise convolutions
-    "mobilenet_v1/img": 0,  # strides, batch norm
-    "resnet/img": 0,  # pooling
+    "resnet/img": 0,  # strides, batch norm, pooling
 }
 
 
