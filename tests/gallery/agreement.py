@@ -1,4 +1,5 @@
-"""Healthy and faulty runs as `ttrace compare` sees them, with one noise run and with three."""
+"""Runs as `ttrace compare` sees them: healthy ones with one noise run and with three, faulty ones
+with one, or three where scalars are recorded."""
 
 import dataclasses
 import fcntl
@@ -69,7 +70,9 @@ class Agreement:
         expected = EXPECTED[bug]
         config = dataclasses.replace(expected.config, bug=(bug,))
         trace = traced(config, self._folder() / "run")
-        text, report = self._compare(config, trace, SEEDS)
+        # One noise run alone lets a scalar, such as a scale of FP8, be off by 64 times its noise.
+        noise = SEEDS if config.precision == "fp8" else SEEDS[:1]
+        text, report = self._compare(config, trace, noise)
         assert report["verdict"] == "diverged", text
         found = findings(report)
         assert all(expected.covers(finding["key"]) for finding in found), text
