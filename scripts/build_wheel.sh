@@ -70,7 +70,8 @@ build_sdist(sys.argv[1])' "$work/dist")
 make_wheel() {
   local settings=() option
   for option in "${zig_options[@]}" -DHDF5_ROOT="$prefix" -DHDF5_USE_STATIC_LIBRARIES=ON \
-    -DTTRACE_CUDA=OFF -DTTRACE_LICENCES="$licences"; do
+    -DTTRACE_CUDA=OFF -DTTRACE_LICENCES="$licences" \
+    -DTTRACE_LIBAEC_VERSION="$(third_party_version libaec)"; do
     option=${option#-D}
     settings+=(--config-settings "cmake.define.${option%%=*}=${option#*=}")
   done

@@ -68,6 +68,7 @@ def faults_of_files(names: list[str]) -> list[str]:
     for wanted in (
         r"ttrace_torch-[^/]*\.dist-info/licenses/LICENSE",
         r"ttrace_torch-[^/]*\.dist-info/licenses/linked/hdf5\.COPYING\.txt",
+        r"ttrace_torch-[^/]*\.dist-info/sboms/ttrace\.cdx\.json",
         r"ttrace_torch-[^/]*\.data/scripts/ttrace",
         r"ttrace_torch-[^/]*\.data/data/lib/libttrace\.so",
         r"ttrace_torch-[^/]*\.data/data/include/ttrace\.h",

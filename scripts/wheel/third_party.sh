@@ -59,6 +59,12 @@ unpack() {
   esac
 }
 
+# third_party_version NAME: without what Debian adds to it.
+third_party_version() {
+  awk -v name="$1" '$1 == name { print $3 }' "$wheel_scripts/third_party.txt" |
+    sed 's/^[0-9]*://; s/[-+].*//; s/\.dfsg$//'
+}
+
 # build_library NAME FOLDER [-D...]
 build_library() {
   local name=$1 folder=$2 stamp=$prefix/$1.built
