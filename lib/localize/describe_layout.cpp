@@ -203,6 +203,25 @@ std::string describe_shapes(const trace::Source& reference, const layout::View& 
                 side("candidate ", candidate, of_candidate));
 }
 
+namespace {
+
+// Whether the error of a shard is more than its share of all of it; or so much more than its share
+// of what is allowed that a smaller one beside a large one is wrong too, and no rounding.
+bool holds_error(const measure::BlockStats& block, const comparison::ComparedNumbers& numbers,
+                 double even) {
+  if (block.stats.nonfinite_different > 0) return true;
+  if (block.stats.unequal == 0) return false;
+  const double here = mean_square(block.stats);
+  if (here >= even) return true;
+  constexpr double kLeast = 1e-4;  // of the mean square of all: 1 % of the error
+  constexpr double kBeyond = 2;    // times what is allowed to so many elements
+  const double most = kBeyond * numbers.tolerance.allowed_norm();
+  const auto elements = static_cast<double>(numbers.measurement.total.elements);
+  return here >= kLeast * even && here * elements > most * most;
+}
+
+}  // namespace
+
 std::vector<std::uint64_t> ranks_with_error(const comparison::TensorComparison& result) {
   const measure::Measurement& measurement = result.comparison->measurement;
   std::set<std::uint64_t> ranks;
@@ -214,8 +233,7 @@ std::vector<std::uint64_t> ranks_with_error(const comparison::TensorComparison& 
   }
   const double even = mean_square(measurement.total);
   for (const measure::BlockStats& block : measurement.blocks) {
-    const bool more = mean_square(block.stats) >= even && block.stats.unequal > 0;
-    if (more || block.stats.nonfinite_different > 0) {
+    if (holds_error(block, *result.comparison, even)) {
       ranks.insert(block.owner->ranks.begin(), block.owner->ranks.end());
     }
   }

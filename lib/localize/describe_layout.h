@@ -25,8 +25,8 @@ std::string describe_shapes(const trace::Source& reference, const layout::View& 
 std::string describe_where(const measure::TensorRef& candidate,
                            const comparison::TensorComparison& result);
 
-// Returns the ranks of shards with more than their share of the error; in a replica conflict all
-// ranks that have the tensor.
+// Returns the ranks of shards with more than their share of the error, or with much more of it than
+// is allowed; in a replica conflict all ranks that have the tensor.
 std::vector<std::uint64_t> ranks_with_error(const comparison::TensorComparison& result);
 
 }  // namespace ttrace::localize

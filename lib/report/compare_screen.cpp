@@ -221,9 +221,27 @@ void add_setting(const comparison::SettingDifference& setting, const CompareRepo
                              " updates with this setting are wrong"));
 }
 
+// "optimizer; rank 1: the update of ...". What was listed first has lines of its own for all this.
+std::string describe_other(const CompareReport& report, const std::vector<FindingGroup>& groups,
+                           const Listed& listed, const Headlines& headlines) {
+  std::string sentence = headlines.of(listed, groups);
+  if (listed.setting) return sentence;
+  const FindingGroup& group = groups[listed.group];
+  const comparison::Finding& shown = report.findings[group.shown];
+  const std::string who = describe_who(report, group);
+  if (shown.causes.empty()) {  // the sentence has the phase
+    append(sentence, who);
+    return sentence;
+  }
+  std::string text(localize::describe_phase(localize::phase_of(report.results[shown.result].key)));
+  append(text, who);
+  return concat(text, ": ", sentence);
+}
+
 void add_also(const CompareReport& report, const std::vector<FindingGroup>& groups,
               const std::vector<Listed>& list, Screen& screen) {
   constexpr std::size_t kMostOfLine = 85;
+  constexpr std::size_t kMostOfFinding = 250;
   const Headlines headlines(report);
   std::size_t said = 0;
   for (std::size_t i = 1; i < list.size(); ++i) {
@@ -232,16 +250,20 @@ void add_also(const CompareReport& report, const std::vector<FindingGroup>& grou
                  Screen::Keep::kLong);
       break;
     }
-    screen.add("also", concat(i + 1, "  ", headlines.of(list[i], groups)), Screen::Keep::kShort,
-               kMostOfLine);
+    // A second finding may be a second bug: who reads only this screen has to learn of it.
+    const bool second = i == 1;
+    screen.add("also", concat(i + 1, "  ", describe_other(report, groups, list[i], headlines)),
+               second ? Screen::Keep::kAlways : Screen::Keep::kShort,
+               second ? kMostOfFinding : kMostOfLine);
   }
   if (report.suspects.empty()) return;
   const comparison::Suspect& first = report.suspects.front();
   std::string text =
       concat("suspect: ", to_string(report.results[first.result].key), ", ",
-             base::short_number(first.used), " times its tolerance, more than comes in");
+             base::short_number(first.used),
+             " times its tolerance, more than what it follows from: perhaps another bug");
   if (report.suspects.size() > 1) text += concat(" (and ", report.suspects.size() - 1, " more)");
-  screen.add("also", text, Screen::Keep::kLong, kMostOfLine);
+  screen.add("also", text, Screen::Keep::kLong, kMostOfFinding);
 }
 
 }  // namespace

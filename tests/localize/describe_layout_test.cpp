@@ -83,6 +83,18 @@ TEST_CASE("ranks with less than their share of the error are not blamed") {
   CHECK(scene.ranks() == Ranks{2});
 }
 
+TEST_CASE("a smaller error than its neighbour's is an error too, unless rounding makes as much") {
+  Scene scene(trace::Shard{0, std::nullopt});
+  scene.hold(0, {1, 1.5});
+  scene.hold(2, {1, 3});
+  comparison::TensorComparison result = scene.result();
+  CHECK(ranks_with_error(result) == Ranks{0, 2});
+  result.comparison->tolerance.floor_norm = 0.4;  // of eight elements, 0.2 of two: they have 0.5
+  CHECK(ranks_with_error(result) == Ranks{0, 2});
+  result.comparison->tolerance.floor_norm = 0.6;
+  CHECK(ranks_with_error(result) == Ranks{2});
+}
+
 TEST_CASE("an error that is everywhere stands out nowhere") {
   Scene scene(trace::Shard{0, std::nullopt});
   for (std::uint64_t rank = 0; rank < 4; ++rank) scene.hold(rank, {2, 2});

@@ -136,6 +136,19 @@ TEST_CASE("a setting that differs stands before the updates that it explains") {
   CHECK(contains(screen_of(report), "(1 finding, 1 tensor downstream)"));
 }
 
+TEST_CASE("a second finding is told with its phase and its ranks") {
+  comparison::CompareReport report = test::diverged_report();
+  report.candidate.ranks = 4;
+  comparison::Finding finding = test::finding_of(1);
+  finding.causes = {{"stale", "", "as before", 0, {{"earlier", std::string("of step 0")}}}};
+  finding.ranks = {1, 3};
+  report.findings.push_back(finding);
+  const std::string told = "\n  also     2  forward; ranks {1, 3}: the output of head is stale";
+  CHECK(contains(screen_of(report), told));
+  report.findings.back().causes.clear();
+  CHECK(contains(screen_of(report), "no known cause fits; ranks {1, 3}\n"));
+}
+
 TEST_CASE("second suspects stand after the findings, with both numbers") {
   comparison::CompareReport report = test::diverged_report();
   report.suspects = {{1, 5400, 1.2, 0}};

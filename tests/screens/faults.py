@@ -161,21 +161,24 @@ class _Scaled(torch.autograd.Function):
         return gradient * ctx.factor, None
 
 
-def _hooked(fault: Fault, change: Callable[[Tensor], Tensor]) -> Any:
-    def hook(model: Gpt) -> None:
-        modules = dict(model.named_modules())
-        if fault.name in modules:
-            modules[fault.name].register_forward_hook(lambda *told: change(told[2]))
+def _inside(fault: Fault, change: Callable[[Tensor], Tensor]) -> Any:
+    """Changes what the module computes; a hook would come after what is recorded."""
 
-    return _with_model(fault, hook)
+    def wrap(model: Gpt) -> None:
+        module = dict(model.named_modules()).get(fault.name)
+        if module is not None:
+            real = module.forward
+            module.forward = lambda *inputs: change(real(*inputs))
+
+    return _with_model(fault, wrap)
 
 
 def _scaled_output(fault: Fault) -> Any:
-    return _hooked(fault, lambda output: output * fault.factor)
+    return _inside(fault, lambda output: output * fault.factor)
 
 
 def _scaled_gradient(fault: Fault) -> Any:
-    return _hooked(fault, lambda output: _Scaled.apply(output, fault.factor))
+    return _inside(fault, lambda output: _Scaled.apply(output, fault.factor))
 
 
 def _other_weights(fault: Fault) -> Any:
