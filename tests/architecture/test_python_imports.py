@@ -47,6 +47,7 @@ ORDER = (
     "matrix",
     "testing",
     "__main__",
+    "collector",
     "__init__",
 )
 LONGEST_FILE = 400

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 import torch.multiprocessing as multiprocessing
 
-import ttrace_torch  # noqa: F401  what the forks import need not be imported in each of them
+import ttrace_torch.collector  # noqa: F401  what the forks import need not be imported in each of them
 
 PAGE = Path(__file__).resolve().parents[2] / "lib" / "torch" / "docs" / "sharded_by_hand.md"
 

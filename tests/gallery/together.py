@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 import torch.multiprocessing as multiprocessing
 
-import ttrace_torch  # noqa: F401  what the forks import need not be imported in each of them
+import ttrace_torch.collector  # noqa: F401  what the forks import need not be imported in each of them
 from gallery.config import Config, parse
 from gallery.train import train
 

@@ -12,7 +12,7 @@ import torch
 from torch.distributed.launcher.api import elastic_launch
 from torch.distributed.run import config_from_args, parse_args
 
-import ttrace_torch  # noqa: F401  so that no rank imports it
+import ttrace_torch.collector  # noqa: F401  so that no rank imports it
 
 STANDALONE = ("--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0")
 

@@ -10,62 +10,27 @@ with tracer.step(0):
 tracer.close()
 """
 
-from ttrace_torch.api import consistent_init, specify, trace
-from ttrace_torch.base.names import Naming
-from ttrace_torch.compare.tensors import Compared, compare_tensors
-from ttrace_torch.errors import TraceError
-from ttrace_torch.frameworks import Framework, register_framework
-from ttrace_torch.init.consistent import consistent
-from ttrace_torch.layout.layouts import Layout
-from ttrace_torch.layout.mesh import Mesh
-from ttrace_torch.layout.placements import (
-    Boxes,
-    Flat,
-    Only,
-    OnMesh,
-    Partial,
-    Replicate,
-    Rows,
-    Segments,
-    Shard,
-    Strided,
-    Zigzag,
-)
-from ttrace_torch.perturb.perturber import Perturb
-from ttrace_torch.tracer import Tracer
-from ttrace_torch.trainer import trainer_callback
-from ttrace_torch.version import __version__
-from ttrace_torch.write.merge import write_manifest
-from ttrace_torch.write.suggestions import suggest_layouts
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "Boxes",
-    "Compared",
-    "Perturb",
-    "Flat",
-    "Framework",
-    "Layout",
-    "Mesh",
-    "Naming",
-    "OnMesh",
-    "Only",
-    "Partial",
-    "Replicate",
-    "Rows",
-    "Segments",
-    "Shard",
-    "Strided",
-    "TraceError",
-    "Tracer",
-    "Zigzag",
-    "__version__",
-    "compare_tensors",
-    "consistent",
-    "consistent_init",
-    "register_framework",
-    "specify",
-    "suggest_layouts",
-    "trace",
-    "trainer_callback",
-    "write_manifest",
-]
+from ttrace_torch.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from ttrace_torch.collector import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    """A module of the package, or what the collector offers. Only the second imports torch: a
+    machine that reads reports needs none."""
+    if name.startswith("__") and name != "__all__":
+        raise AttributeError(f"module 'ttrace_torch' has no attribute {name!r}")
+    if importlib.util.find_spec(f"{__name__}.{name}") is not None:
+        return importlib.import_module(f"{__name__}.{name}")
+    found = getattr(importlib.import_module(f"{__name__}.collector"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__")})
