@@ -20,6 +20,7 @@ ORDER = (
     "variables",
     "base",
     "compare",
+    "report",
     "layout",
     "init",
     "perturb",

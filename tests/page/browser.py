@@ -98,14 +98,30 @@ class Browser:
         elif event["method"] == "Network.requestWillBeSent":
             self.requests.append(params["request"]["url"])
 
-    def open(self, page: Path, fragment: str = "", scripts: bool = True) -> None:
-        """Opens a file in a new tab, and waits until its script has drawn it."""
+    def enter_frame(self) -> None:
+        """Goes on inside the page's frame of another origin, when its script has drawn it."""
         self._session = None
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        frames: list[str] = []
+        end = time.monotonic() + 20
+        while not frames and time.monotonic() < end:
+            targets = self.call("Target.getTargets")["targetInfos"]
+            inside = (one for one in targets if one.get("parentId") == self._target)
+            frames = [one["targetId"] for one in inside]
+        self._attach(frames[0])
+        self.requests.clear()
+        self.wait("document.documentElement?.dataset.ready === 'yes'")
+
+    def _attach(self, target: str) -> None:
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Runtime", "Log", "Page", "Network", "DOM"):
             self.call(f"{domain}.enable")
+
+    def open(self, page: Path, fragment: str = "", scripts: bool = True) -> None:
+        """Opens a file in a new tab, and waits until its script has drawn it."""
+        self._session = None
+        self._target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._attach(self._target)
         self.problems.clear()
         self.requests.clear()
         if not scripts:

@@ -19,9 +19,9 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
     "code",
     [
         "import ttrace_torch as tt; print(tt.__version__)",
-        "import ttrace_torch.variables; print(ttrace_torch.variables.OUT)",
-        "from ttrace_torch import variables; print(variables.OUT)",
-        "import ttrace_torch as tt; print(tt.variables.OUT)",
+        "import ttrace_torch.report; print(ttrace_torch.report.load)",
+        "from ttrace_torch import report; print(report.load)",
+        "import ttrace_torch as tt; print(tt.report.load)",
     ],
 )
 def test_a_machine_without_torch_can(code: str) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ttrace_torch.compare.program import find_program
+from ttrace_torch.compare.program import (
+    ProgramError,
+    last_line,
+    require_program,
+    run_program,
+)
 from ttrace_torch.matrix.errors import MatrixError
 
 # Exit codes of the program.
@@ -37,12 +41,10 @@ class Verdict:
 
 def program() -> str:
     """Throws MatrixError without the program."""
-    found = find_program()
-    if found is None:
-        raise MatrixError(
-            "the program ttrace is not here: put it on PATH, or set TTRACE to its path"
-        )
-    return found
+    try:
+        return require_program()
+    except ProgramError as error:
+        raise MatrixError(str(error)) from error
 
 
 def calibrate(reference: Path, noise: Sequence[Path]) -> None:
@@ -50,7 +52,7 @@ def calibrate(reference: Path, noise: Sequence[Path]) -> None:
     output = reference.with_name("tolerance.json")
     done = _run("calibrate", str(reference), *map(str, noise), "-o", str(output))
     if done.returncode:
-        raise MatrixError(f"the noise runs cannot be used: {_last(done)}")
+        raise MatrixError(f"the noise runs cannot be used: {last_line(done)}")
 
 
 def compare(
@@ -109,28 +111,12 @@ def _reported(
             return "", json.loads(report.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             return f"ttrace {command}: its report cannot be read: {error}", None
-    return _last(done), None
+    return last_line(done), None
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Throws MatrixError if the program cannot be started, or does not end."""
-    # A matrix has its own rules of what is shown; the user's variables are about other things.
-    environment = {**os.environ, "COLUMNS": "100000", "NO_COLOR": "1"}
     try:
-        return subprocess.run(
-            [program(), *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_LIMIT,
-            env=environment,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise MatrixError(f"{program()} {arguments[0]}: {error}") from error
-
-
-def _last(done: subprocess.CompletedProcess[str]) -> str:
-    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
-    return lines[-1] if lines else f"exit code {done.returncode} and not a word"
+        return run_program(arguments, limit=_LIMIT)
+    except ProgramError as error:
+        raise MatrixError(str(error)) from error

@@ -1,0 +1,20 @@
+"""What keeps a report from being made, read or drawn."""
+
+from __future__ import annotations
+
+from ttrace_torch.errors import TraceError
+
+
+class ReportError(TraceError):
+    """A report cannot be read, or lacks what is asked of it. One sentence, with the way out."""
+
+
+class CommandFailed(ReportError):
+    """A command gave no answer: wrong flags, unreadable traces, no program. Its own sentence.
+
+    exit_code: 2 of such a command; None where it did not run.
+    """
+
+    def __init__(self, sentence: str, exit_code: int | None = None) -> None:
+        super().__init__(sentence)
+        self.exit_code = exit_code
