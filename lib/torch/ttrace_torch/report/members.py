@@ -47,23 +47,23 @@ def read_object(kind: Callable[..., Made], value: Any, where: str) -> Made:
     for name, read, names, required in _plan(kind):
         for one in names:
             at: Any = value
-            for part in one.split("."):
+            for part in one:
                 at = at.get(part, MISSING) if isinstance(at, dict) else MISSING
             if at is not MISSING:
-                found[name] = read(at, f"{where}/{one}")
+                found[name] = read(at, f"{where}/{'/'.join(one)}")
                 break
         else:
             if required:
-                raise ReportError(f"{where}: the member {names[0]!r} is missing")
+                raise ReportError(f"{where}: the member {'.'.join(names[0])!r} is missing")
     return kind(**found)
 
 
 @functools.cache
-def _plan(kind: Any) -> list[tuple[str, Reader, tuple[str, ...], bool]]:
+def _plan(kind: Any) -> list[tuple[str, Reader, list[tuple[str, ...]], bool]]:
     plan = []
     for one in dataclasses.fields(kind):
         if "read" in one.metadata:
-            names = one.metadata["names"] or (one.name,)
+            names = [tuple(name.split(".")) for name in one.metadata["names"] or (one.name,)]
             plan.append((one.name, one.metadata["read"], names, one.metadata["required"]))
     return plan
 
