@@ -49,6 +49,8 @@ def test_links_marks_and_keys_work_in_it(notebook, answer):
     frame.wait("document.querySelector('#tensor h2').textContent.includes('main grad')")
     frame.evaluate("document.querySelector('#rows .space .line').click()")
     frame.wait("location.hash.startsWith('#t=0/')")
+    frame.press("Escape")
+    frame.wait("location.hash === '' && document.getElementById('tensor').hidden")
     assert frame.evaluate("location.href").startswith("about:srcdoc")
     assert frame.problems == [] and frame.requests == []
 

@@ -64,7 +64,8 @@ class Page {
     this.panel.hide();
     this.profile.mark(null);
     this.table.mark(undefined);
-    history.replaceState(null, "", location.pathname + location.search);
+    // In the frame of a notebook the address is "about:srcdoc", which is no path.
+    history.replaceState(null, "", location.href.split("#")[0]);
   }
 
   // Opens what the address names.
