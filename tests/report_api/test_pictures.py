@@ -71,6 +71,21 @@ def test_the_cell_of_layers_is_the_worst_tensor(diverged):
     assert bool(cells.mask[rows.index("layer 1"), kinds.index("loss")])
 
 
+def test_no_layer_of_many_is_lost(diverged, tmp_path):
+    document = json.loads(diverged.show("json"))
+    numbered = [one for one in document["results"] if one["key"]["kind"] == "output"]
+    document["results"] = []
+    for layer in range(1000):
+        one = {**numbered[0], "layer": layer, "used": 5e3 if layer == 777 else 0.1}
+        document["results"].append(one)
+    path = tmp_path / "deep.json"
+    path.write_text(json.dumps(document))
+    axes = report.load(path).plot("layers")
+    cells = axes.images[0].get_array()
+    assert cells.shape == (100, 1)
+    assert [row for row in range(100) if cells[row, 0] > 0] == [77]
+
+
 def test_the_histogram_counts_every_tensor(diverged):
     axes = diverged.plot("histogram")
     assert sum(bar.get_height() for part in axes.containers for bar in part) == 202

@@ -20,6 +20,7 @@ LEAST = 1e-4
 _IS_WRONG = ("diverged", "replica_conflict", "incomparable", "broken")
 # From all that is fine to what is far beyond; what is allowed lies in the middle.
 _SHADES = ("#eef4fa", "#9dbad7", "#f3b9a8", "#8c1c13")
+_MOST_ROWS = 100
 # Kinds in the order of a step.
 _KINDS = (
     *("param", "buffer", "input", "output", "loss", "grad_output", "grad_input", "param_grad"),
@@ -77,8 +78,8 @@ def _profile(axes: Axes, shown: Sequence[Result]) -> None:
     ticks: list[float] = []
     labels: list[str] = []
     for begin, end, name in _bands(shown):
-        axes.axvline(begin - 0.5, color="black", linewidth=0.3)
         if 25 * (end - begin) > len(shown):  # a narrower one has no room for its name
+            axes.axvspan(begin - 0.5, end - 0.5, facecolor="none", edgecolor="black", linewidth=0.3)
             ticks.append((begin + end - 1) / 2)
             labels.append(name)
     axes.set_xticks(ticks, labels, rotation=30, ha="right", fontsize="small")
@@ -104,21 +105,26 @@ def _layers(axes: Axes, shown: Sequence[Result]) -> None:
     """A row a layer, a column a kind, and in each cell the tensor that used most."""
     kinds = [kind for kind in _KINDS if any(one.key.kind == kind for one in shown)]
     layers = sorted({one.layer for one in shown if one.layer is not None})
-    rows: list[int | None] = [*layers, *([None] if any(one.layer is None for one in shown) else [])]
+    # More rows than pixels would hide one: several layers share a row then.
+    together = math.ceil(len(layers) / _MOST_ROWS)
+    row_of: dict[int | None, int] = {layer: at // together for at, layer in enumerate(layers)}
+    names = [f"layer {layer}" for layer in layers[:: together or 1]]
+    if any(one.layer is None for one in shown):
+        row_of[None] = len(names)
+        names.append("not in a layer")
     top = top_of([_used(one) for one in shown])
-    cells = [[math.nan] * len(kinds) for _ in rows]
+    cells = [[math.nan] * len(kinds) for _ in names]
     for one in shown:
         if one.key.kind in kinds:
-            row, column = rows.index(one.layer), kinds.index(one.key.kind)
+            row, column = row_of[one.layer], kinds.index(one.key.kind)
             value = math.log10(height(_used(one), top))
             old = cells[row][column]
             cells[row][column] = value if math.isnan(old) else max(old, value)
     shades = needed("matplotlib.colors", "plot()").LinearSegmentedColormap.from_list("", _SHADES)
-    image = axes.imshow(cells, aspect="auto", cmap=shades, vmin=-4, vmax=4)
+    image = axes.imshow(cells, cmap=shades, vmin=-4, vmax=4, aspect="auto", interpolation="nearest")
     axes.set_xticks(range(len(kinds)), kinds, rotation=30, ha="right", fontsize="small")
-    step = max(1, len(rows) // 24)
-    names = ["not in a layer" if row is None else f"layer {row}" for row in rows]
-    axes.set_yticks(range(0, len(rows), step), names[::step], fontsize="small")
+    step = max(1, len(names) // 20)
+    axes.set_yticks(range(0, len(names), step), names[::step], fontsize="small")
     bar = axes.figure.colorbar(image, ax=axes, extend="max")
     bar.set_label("error / allowed")
     bar.set_ticks(range(-4, 5, 2), labels=["≤ 1e-4", "0.01", "1", "100", "1e4"])
