@@ -1,12 +1,5 @@
 #include "comparison.h"
 
-#include <sys/stat.h>
-
-#include <filesystem>
-#include <set>
-
-#include "base/bytes.h"
-#include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "machine.h"
@@ -15,56 +8,12 @@
 #include "report/compare_report_json.h"
 #include "report/terminal_text.h"
 #include "terminal.h"
-#include "trace/hdf5/trace_files.h"
 
 namespace ttrace::app {
 namespace {
 
-using Facts = std::vector<std::pair<std::string, std::string>>;
-
-// Identifies a trace by the sizes and times of its files, because reading terabytes takes too long.
-std::string describe_files(const trace::Source& source) {
-  std::set<std::string> files;
-  std::error_code error;
-  if (std::filesystem::is_directory(source.path(), error)) {
-    for (const std::uint64_t rank : trace::hdf5::ranks_with_files(source.path())) {
-      files.insert(source.rank_file(rank));
-    }
-    files.insert((std::filesystem::path(source.path()) / "manifest.json").string());
-  } else {
-    files.insert(source.path());
-  }
-  std::string all;
-  std::uint64_t bytes = 0;
-  std::size_t present = 0;
-  for (const std::string& file : files) {
-    struct stat facts {};
-    if (::stat(file.c_str(), &facts) != 0) {
-      all += base::concat(file, "\nabsent\n");
-      continue;
-    }
-    ++present;
-    bytes += static_cast<std::uint64_t>(facts.st_size);
-    all += base::concat(file, "\n", facts.st_size, " ", facts.st_mtim.tv_sec, ".",
-                        facts.st_mtim.tv_nsec, "\n");
-  }
-  return base::concat(base::plural(present, "file"), " of ", bytes, " bytes, with sizes and times ",
-                      base::fnv1a(all));
-}
-
-void add_trace(const trace::Source& source, Facts& facts) {
-  facts.emplace_back(base::concat("the trace ", source.path()), describe_files(source));
-}
-
-void add_text(const std::string& file, Facts& facts) {
-  if (file.empty()) return;
-  const std::string text = base::read_text(file);
-  facts.emplace_back(base::concat("the file ", file),
-                     base::concat(text.size(), " bytes, with checksum ", base::fnv1a(text)));
-}
-
 // Records which rules skip today: the only effect of the current date on a comparison.
-void add_rules_in_force(const engine::CompareOptions& options, Facts& facts) {
+void add_rules_in_force(const engine::CompareOptions& options, comparison::ComparisonId& id) {
   if (options.calibration == nullptr) return;
   std::string in_force;
   for (std::size_t i = 0; i < options.calibration->rules.size(); ++i) {
@@ -72,7 +21,7 @@ void add_rules_in_force(const engine::CompareOptions& options, Facts& facts) {
     if (rule.skip.empty() || !judge::skips(rule, options.today)) continue;
     in_force += base::concat(in_force.empty() ? "" : ", ", i);
   }
-  facts.emplace_back("the list of its rules that skip today", in_force);
+  id.facts.emplace_back("the list of its rules that skip today", in_force);
 }
 
 }  // namespace
@@ -115,14 +64,16 @@ comparison::ComparisonId Comparison::id() const {
                               pair.selection.kinds,
                               pair.selection.steps,
                               flags_.common,
+                              "",
+                              false,
                               {}};
   id.facts.emplace_back("the version of ttrace", version());
-  add_trace(pair_.reference(), id.facts);
-  add_trace(pair_.candidate(), id.facts);
-  for (const trace::Source* run : pair_.noise()) add_trace(*run, id.facts);
-  if (truth_) add_trace(*truth_, id.facts);
-  for (const std::string& file : {pair.tolerance, pair.layout, pair.map}) add_text(file, id.facts);
-  add_rules_in_force(pair_.options(), id.facts);
+  add_trace(pair_.reference(), id);
+  add_trace(pair_.candidate(), id);
+  for (const trace::Source* run : pair_.noise()) add_trace(*run, id);
+  if (truth_) add_trace(*truth_, id);
+  for (const std::string& file : {pair.tolerance, pair.layout, pair.map}) add_text(file, id);
+  add_rules_in_force(pair_.options(), id);
   return id;
 }
 
@@ -168,6 +119,11 @@ Answer answer_of(const comparison::CompareReport& report, bool all_slices) {
             report::write_text(report, style, out);
           },
           report.warnings, comparison::exit_code(report.verdict)};
+}
+
+void SharedComparison::run(comparison::Checkpoint* work, comparison::WorkDivision division,
+                           const std::atomic<bool>* stop) {
+  report_ = comparison_.run(work, std::move(division), stop);
 }
 
 }  // namespace ttrace::app

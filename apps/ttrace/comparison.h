@@ -1,18 +1,18 @@
-// A comparison as requested by flags: opened, run as a whole, divided among processes (--part,
-// mpirun), or continued where an earlier process stopped (--resume). Shared by `compare` and
-// `report merge`.
+// A comparison as requested by flags. Shared by `compare`, `report merge`, `localize` and `run`.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "answer_output.h"
 #include "comparison/division.h"
 #include "engine/compare_traces.h"
 #include "inputs.h"
 #include "layout/map_rules.h"
+#include "shared_work.h"
 
 namespace ttrace::app {
 
@@ -49,24 +49,29 @@ class Comparison {
   std::unique_ptr<trace::Source> truth_;
 };
 
-struct SharedWorkFlags {
-  std::string resume;  // a file, or empty
-  std::string part;    // "2/8", or empty
-  std::string mpi = "auto";
-
-  void add_to(CLI::App& command);
-};
-
-// Runs the comparison, or the share that the flags select. SIGINT and SIGTERM end it early with a
-// report of what is known; a second signal ends the process at once. `for_merge`: with --part,
-// includes in the report what a merge needs.
-comparison::CompareReport run_comparison(const Comparison& comparison, const SharedWorkFlags& flags,
-                                         bool for_merge);
-
-// Appends to `why` of an interrupted comparison how to continue it.
-void add_resume_hint(const SharedWorkFlags& flags, comparison::CompareReport& report);
-
 // What `compare` and `report merge` write.
 Answer answer_of(const comparison::CompareReport& report, bool all_slices);
+
+class SharedComparison : public SharedWork {
+ public:
+  // `flags` must outlive this.
+  explicit SharedComparison(const ComparisonFlags& flags) : flags_(flags), comparison_(flags) {}
+
+  const Comparison& comparison() const { return comparison_; }
+  const comparison::CompareReport& report() const { return report_; }
+
+  comparison::ComparisonId id() const override { return comparison_.id(); }
+  void run(comparison::Checkpoint* work, comparison::WorkDivision division,
+           const std::atomic<bool>* stop) override;
+  bool interrupted() const override { return report_.interrupted.has_value(); }
+  void add_to_why(const std::string& text) override { report_.why += text; }
+  void set_part(comparison::PartOfWork part) override { report_.part = std::move(part); }
+  Answer answer() const override { return answer_of(report_, flags_.all_slices); }
+
+ private:
+  const ComparisonFlags& flags_;
+  const Comparison comparison_;
+  comparison::CompareReport report_;
+};
 
 }  // namespace ttrace::app

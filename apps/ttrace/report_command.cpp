@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "answer_output.h"
+#include "auditing.h"
 #include "base/deflate.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -35,10 +36,17 @@ struct PartFile {
   comparison::PartOfWork part;
 };
 
-void require_same_comparison(const PartFile& first, const PartFile& other) {
+bool is_of_audit(const PartFile& file) { return file.part.comparison.reference.empty(); }
+
+void require_same_work(const PartFile& first, const PartFile& other) {
+  const char* work = is_of_audit(other) ? "audit" : "comparison";
+  if (is_of_audit(first) != is_of_audit(other)) {
+    throw base::input_error(other.path, ": is a part of ", is_of_audit(other) ? "an " : "a ", work,
+                            ", and ", first.path, " is not");
+  }
   const std::string difference = describe_difference(first.part.comparison, other.part.comparison);
   if (!difference.empty()) {
-    throw base::input_error(other.path, ": is a part of another comparison than ", first.path, ": ",
+    throw base::input_error(other.path, ": is a part of another ", work, " than ", first.path, ": ",
                             difference);
   }
   if (other.part.number.of != first.part.number.of) {
@@ -47,13 +55,13 @@ void require_same_comparison(const PartFile& first, const PartFile& other) {
   }
 }
 
-// Reads the reports of all shares of one comparison, by share number.
+// Reads the reports of shares of one comparison or audit, by share number.
 std::map<std::uint64_t, PartFile> all_parts(const std::vector<std::string>& paths) {
   std::map<std::uint64_t, PartFile> parts;
   for (const std::string& path : paths) {
     PartFile file{path, report::parse_share(base::gunzipped(base::read_text(path), path), path)};
     const std::uint64_t index = file.part.number.index;
-    if (!parts.empty()) require_same_comparison(parts.begin()->second, file);
+    if (!parts.empty()) require_same_work(parts.begin()->second, file);
     if (file.part.interrupted) {
       throw base::input_error(path, ": part ", index, " was interrupted; run it again, to its end");
     }
@@ -62,13 +70,6 @@ std::map<std::uint64_t, PartFile> all_parts(const std::vector<std::string>& path
       throw base::input_error(path, ": is part ", index, ", as ", known->second.path,
                               " is; give every part once");
     }
-  }
-  const std::uint64_t of = parts.begin()->second.part.number.of;
-  for (std::uint64_t index = 1; index <= of; ++index) {
-    if (parts.contains(index)) continue;
-    throw base::input_error("part ", index, " of ", of,
-                            " is not among the files given; run `ttrace ", "compare ... --part ",
-                            index, "/", of, " --json FILE` and give it too");
   }
   return parts;
 }
@@ -95,26 +96,44 @@ int run_report_merge(const ReportMergeFlags& flags) {
   const auto policy = flags.policy.read();
   const std::map<std::uint64_t, PartFile> parts = all_parts(flags.parts);
   const PartFile& first = parts.begin()->second;
-  ComparisonFlags asked = flags_of(first.part.comparison);
-  asked.pair.threads = flags.threads;
-  asked.all_slices = flags.all_slices;
-  for (const std::string& file : flags.answer.files) asked.require_not_input(file);
+  ComparisonFlags compared;
+  AuditedRunFlags audited;
+  if (is_of_audit(first)) {
+    if (flags.all_slices) {
+      throw base::usage_error("--all-slices is for parts of a comparison, and ", first.path,
+                              " is of an audit");
+    }
+    audited = audit_flags_of(first.part.comparison);
+    audited.threads = flags.threads;
+    for (const std::string& file : flags.answer.files) audited.require_not_input(file);
+  } else {
+    compared = flags_of(first.part.comparison);
+    compared.pair.threads = flags.threads;
+    compared.all_slices = flags.all_slices;
+    for (const std::string& file : flags.answer.files) compared.require_not_input(file);
+  }
   AnswerOutput output(flags.answer);
-  const Comparison comparison(asked);
-  const std::string changed = describe_difference(first.part.comparison, comparison.id());
+  std::unique_ptr<SharedWork> work;
+  if (is_of_audit(first)) {
+    work = std::make_unique<SharedAudit>(audited);
+  } else {
+    work = std::make_unique<SharedComparison>(compared);
+  }
+  const std::string changed = describe_difference(first.part.comparison, work->id());
   if (!changed.empty()) {
     throw base::input_error(first.path, ": the inputs have changed since: ", changed,
-                            "; compare all parts again");
+                            "; make all parts again");
   }
-  comparison::Checkpoint work;
+  comparison::Checkpoint done;
   comparison::WorkDivision division;
+  division.measured_by.resize(first.part.number.of);
   for (const auto& [index, file] : parts) {
-    record_all(file, work);
-    division.measured_by.push_back(file.path);
+    record_all(file, done);
+    division.measured_by[index - 1] = file.path;
   }
-  const comparison::CompareReport report = comparison.run(&work, std::move(division), nullptr);
-  work.require_all_taken();
-  return output.write(policed(answer_of(report, flags.all_slices), policy));
+  work->run(&done, std::move(division), nullptr);
+  done.require_all_taken();
+  return output.write(policed(work->answer(), policy));
 }
 
 constexpr const char* kText = "text";
@@ -166,7 +185,8 @@ void add_report_command(CLI::App& app, Action& action) {
   add_report_diff_command(*command, action);
   add_report_trend_command(*command, action);
   CLI::App* merge = command->add_subcommand(
-      "merge", "join the parts of a comparison (`compare --part I/N --json FILE`) to its report");
+      "merge",
+      "join the parts of a comparison or an audit (`--part I/N --json FILE`) to its report");
   const auto flags = std::make_shared<ReportMergeFlags>();
   merge->add_option("PART", flags->parts, "the reports of all parts, in any order")->required();
   add_threads_flag(*merge, flags->threads);
@@ -175,8 +195,9 @@ void add_report_command(CLI::App& app, Action& action) {
   add_slices_flag(*merge, flags->all_slices);
   merge->footer(
       "For nights: --known, --require, --fail-on, --since.\n"
-      "Exit codes, those of the comparison: 0 match, 1 diverged, 2 usage or unreadable input,\n"
-      "3 inconclusive.");
+      "Exit codes, those of `compare` and `audit`: 0 match or holds, 1 diverged or broken, 2 usage "
+      "or\n"
+      "unreadable input, 3 inconclusive: also where a part is missing.");
   merge->callback([flags, &action] { action = [flags] { return run_report_merge(*flags); }; });
 }
 

@@ -101,9 +101,10 @@ int run_jobs_and_compare(const RunFlags& flags, FinishedJobs& finished) {
     }
   }
   const ComparisonFlags asked = comparison_of(flags, folder);
-  const Comparison comparison(asked);
-  const comparison::CompareReport report = run_comparison(comparison, {}, false);
-  const int exit_code = output.write(answer_of(report, asked.all_slices));
+  SharedComparison comparison(asked);
+  run_share(comparison, {}, false);
+  const comparison::CompareReport& report = comparison.report();
+  const int exit_code = output.write(comparison.answer());
   const bool to_stdout = std::any_of(answer.files.begin(), answer.files.end(), is_stdout);
   const bool shown = !base::is_quiet() && answer.format != "line" && !to_stdout;
   std::error_code error;

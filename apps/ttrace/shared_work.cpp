@@ -1,62 +1,26 @@
-#include <fcntl.h>
-#include <sys/file.h>
+#include "shared_work.h"
+
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <charconv>
+#include <filesystem>
 #include <optional>
-#include <utility>
+#include <set>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "base/log.h"
 #include "base/strict_json.h"
 #include "base/text.h"
-#include "comparison.h"
-#include "comparison/checkpoint.h"
 #include "comparison/checkpoint_lines.h"
-#include "comparison/division.h"
 #include "flags/flag_group.h"
 #include "process.h"
-#include "report/compare_report_json.h"
 #include "report/part_of_work_json.h"
+#include "state_file.h"
+#include "trace/hdf5/trace_files.h"
 
 namespace ttrace::app {
 namespace {
-
-constexpr std::string_view kStateSchema = "ttrace.state/2";
-constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;
-
-std::string header_of(const comparison::ComparisonId& id) {
-  return base::concat("{\"schema\":\"", kStateSchema,
-                      "\",\"comparison\":", report::comparison_id_text(id), "}\n");
-}
-
-base::InputError no_state(const std::string& path) {
-  return base::input_error(path,
-                           ": is no state file of --resume, and is not changed; "
-                           "give the name of a new file");
-}
-
-// Throws an input error if the header does not belong to this comparison.
-void require_same(const std::string& path, const std::string& header,
-                  const comparison::ComparisonId& id) {
-  std::optional<base::JsonDocument> document;
-  try {
-    document.emplace(header, path);
-    if (document->root().require("schema").as_string() != kStateSchema) throw no_state(path);
-  } catch (const base::Error&) {
-    throw no_state(path);
-  }
-  const base::JsonCursor root = document->root();
-  root.allow_keys({"schema", "comparison"});
-  const std::string difference =
-      describe_difference(report::comparison_id_from(root.require("comparison")), id);
-  if (difference.empty()) return;
-  throw base::input_error(path, ": is the state of another comparison: ", difference,
-                          "; give another file to --resume, or remove this one");
-}
 
 std::optional<std::uint64_t> whole_number(std::string_view text) {
   std::uint64_t value = 0;
@@ -70,195 +34,177 @@ comparison::PartNumber part_number(const std::string& text) {
   if (slash != std::string::npos) {
     const auto index = whole_number(std::string_view(text).substr(0, slash));
     const auto of = whole_number(std::string_view(text).substr(slash + 1));
-    if (index && of && *index >= 1 && *index <= *of) return {*index, *of};
+    if (index && of && *index >= 1 && *index <= *of && *of <= comparison::kMostParts) {
+      return {*index, *of};
+    }
   }
   throw base::usage_error("--part ", base::printable(text),
                           ": expected a part and how many there are, from 1/8 to 8/8");
 }
 
-// The file given as --resume: the finished work of a comparison, one line per tensor. Format:
-// schemas/state-v2.md.
-class StateFile {
- public:
-  // Opens or creates the file. Throws an input error if it belongs to another comparison, is no
-  // state file, is in use by another process, or cannot be written.
-  StateFile(std::string path, const comparison::ComparisonId& id);
-  ~StateFile();
-  StateFile(const StateFile&) = delete;
-  StateFile& operator=(const StateFile&) = delete;
+constexpr char kCompleted = 'd';
+constexpr char kInterrupted = 'i';
 
-  // Restores finished work from the file, except tensors that could not be read, which are tried
-  // again. An incomplete last line, left by a killed process, has been cut off. Throws an input
-  // error on a damaged line.
-  void load(comparison::Checkpoint& work);
+// The text of a rank's share: which work, whether it was completed, and its measurements, one
+// per line.
+std::string text_of(const comparison::PartOfWork& part) {
+  std::string text = report::comparison_id_text(part.comparison);
+  text += '\n';
+  text += part.interrupted ? kInterrupted : kCompleted;
+  for (const std::string& line : part.measurements) text.append("\n").append(line);
+  return text;
+}
 
-  // Writes a line at once, so that a killed process loses no finished work. If writing fails twice,
-  // warns once and stops writing. Not thread-safe.
-  void append(const std::string& line);
-
-  // Syncs and closes the file. Warns if that fails.
-  void close();
-
- private:
-  void open_and_lock();
-  void write_header(const std::string& header);
-  void write(std::string_view text);
-  void give_up(int error);
-
-  std::string path_;
-  int file_ = -1;
-  off_t whole_ = 0;  // bytes of the file that are complete lines
-  bool failed_ = false;
-  std::string lines_;  // the complete lines of the file, without its header
+// The shares of all ranks.
+struct Gathered {
+  comparison::Checkpoint work;
+  comparison::WorkDivision division;
+  bool interrupted = false;
 };
+
+void add_rank(const std::string& text, const comparison::ComparisonId& mine, Gathered& all) {
+  const std::string name = base::concat("rank ", all.division.measured_by.size());
+  all.division.measured_by.push_back(name);
+  std::size_t at = text.find('\n');
+  const base::JsonDocument document(text.substr(0, at), name);
+  const std::string difference =
+      describe_difference(report::comparison_id_from(document.root()), mine);
+  if (!difference.empty()) {
+    throw base::input_error(name, ": sees other files than rank 0: ", difference);
+  }
+  all.interrupted = all.interrupted || text.at(at + 1) == kInterrupted;
+  for (at = text.find('\n', at + 1); at != std::string::npos;) {
+    const std::size_t end = text.find('\n', at + 1);
+    all.work.restore(
+        comparison::parse_finished(std::string_view(text).substr(at + 1, end - at - 1)));
+    at = end;
+  }
+}
+
+// Identifies a trace by the sizes and times of its files, because reading terabytes takes too long.
+std::string describe_files(const trace::Source& source) {
+  std::set<std::string> files;
+  std::error_code error;
+  if (std::filesystem::is_directory(source.path(), error)) {
+    for (const std::uint64_t rank : trace::hdf5::ranks_with_files(source.path())) {
+      files.insert(source.rank_file(rank));
+    }
+    files.insert((std::filesystem::path(source.path()) / "manifest.json").string());
+  } else {
+    files.insert(source.path());
+  }
+  std::string all;
+  std::uint64_t bytes = 0;
+  std::size_t present = 0;
+  for (const std::string& file : files) {
+    struct stat facts {};
+    if (::stat(file.c_str(), &facts) != 0) {
+      all += base::concat(file, "\nabsent\n");
+      continue;
+    }
+    ++present;
+    bytes += static_cast<std::uint64_t>(facts.st_size);
+    all += base::concat(file, "\n", facts.st_size, " ", facts.st_mtim.tv_sec, ".",
+                        facts.st_mtim.tv_nsec, "\n");
+  }
+  return base::concat(base::plural(present, "file"), " of ", bytes, " bytes, with sizes and times ",
+                      base::fnv1a(all));
+}
+
+// Appends to `why` of an interrupted report how to continue it.
+void add_resume_hint(const SharedWorkFlags& flags, SharedWork& work) {
+  if (!work.interrupted()) return;
+  work.add_to_why(flags.resume.empty() ? "; with --resume STATE it could go on from there"
+                                       : "; the same command goes on from there");
+}
 
 }  // namespace
 
-StateFile::StateFile(std::string path, const comparison::ComparisonId& id)
-    : path_(std::move(path)) {
-  open_and_lock();
-  std::string text;
-  std::string buffer(kReadAtOnce, '\0');
-  for (ssize_t got = 0; (got = ::read(file_, buffer.data(), buffer.size())) != 0;) {
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw base::input_error(path_, ": cannot be read: ", base::reading_problem(errno));
-    text.append(buffer, 0, static_cast<std::size_t>(got));
-  }
-  const std::string header = header_of(id);
-  const std::size_t end = text.find('\n');
-  if (end == std::string::npos) {
-    // The file is empty, or its process was killed while it wrote the header.
-    if (!header.starts_with(text)) throw no_state(path_);
-    write_header(header);
-    return;
-  }
-  require_same(path_, text.substr(0, end), id);
-  const std::size_t whole = text.rfind('\n') + 1;
-  lines_ = text.substr(end + 1, whole - end - 1);
-  whole_ = static_cast<off_t>(whole);
-  if (::ftruncate(file_, whole_) != 0 || ::lseek(file_, whole_, SEEK_SET) < 0) {
-    throw base::output_error(path_, ": cannot be written: ", base::writing_problem(errno));
-  }
-}
-
-StateFile::~StateFile() {
-  if (file_ >= 0) ::close(file_);
-}
-
-void StateFile::open_and_lock() {
-  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0666);
-  if (file_ < 0 && errno == ELOOP) {
-    throw base::input_error(path_, ": is a link, and --resume writes to regular files only");
-  }
-  if (file_ < 0) {
-    throw base::input_error(path_, ": cannot be written: ", base::writing_problem(errno));
-  }
-  struct stat facts {};
-  if (::fstat(file_, &facts) != 0 || !S_ISREG(facts.st_mode)) {
-    ::close(file_);
-    file_ = -1;
-    throw base::input_error(path_, ": is not a regular file, which --resume needs");
-  }
-  // Ignore file systems without locks.
-  if (::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(file_);
-    file_ = -1;
-    throw base::input_error(path_,
-                            ": another ttrace is writing it; give every process a file of "
-                            "its own");
-  }
-}
-
-void StateFile::write_header(const std::string& header) {
-  if (::ftruncate(file_, 0) != 0 || ::lseek(file_, 0, SEEK_SET) < 0) {
-    throw base::output_error(path_, ": cannot be written: ", base::writing_problem(errno));
-  }
-  write(header);
-}
-
-void StateFile::load(comparison::Checkpoint& work) {
-  std::size_t number = 2;
-  for (std::size_t at = 0; at < lines_.size(); ++number) {
-    const std::size_t end = lines_.find('\n', at);
-    try {
-      comparison::Finished finished =
-          comparison::parse_finished(std::string_view(lines_).substr(at, end - at));
-      if (comparison::problem_of(finished).empty()) work.restore(std::move(finished));
-    } catch (const base::Error& error) {
-      throw base::input_error(path_, ": line ", number, " ", error.what(),
-                              "; remove the file to begin anew");
-    }
-    at = end + 1;
-  }
-  lines_ = {};
-}
-
-void StateFile::append(const std::string& line) { write(line + "\n"); }
-
-void StateFile::write(std::string_view text) {
-  if (failed_) return;
-  int error = base::write_all(file_, text);
-  // A network file system or a quota may fail for a moment: what is there of the line is taken
-  // away, and the line is written again.
-  if (error != 0 && ::ftruncate(file_, whole_) == 0 && ::lseek(file_, whole_, SEEK_SET) >= 0) {
-    error = base::write_all(file_, text);
-  }
-  if (error != 0) return give_up(error);
-  whole_ += static_cast<off_t>(text.size());
-}
-
-void StateFile::close() {
-  const int synced = ::fsync(file_) == 0 ? 0 : errno;
-  const int closed = ::close(std::exchange(file_, -1)) == 0 ? 0 : errno;
-  if (!failed_ && (synced != 0 || closed != 0)) give_up(synced != 0 ? synced : closed);
-}
-
-void StateFile::give_up(int error) {
-  failed_ = true;
-  base::warn(base::concat(path_, ": cannot be written (", base::writing_problem(error),
-                          "); the comparison goes on, but could not be resumed from here"));
-}
-
-void SharedWorkFlags::add_to(CLI::App& command) {
+void SharedWorkFlags::add_to(CLI::App& command, const std::string& does) {
   const FlagGroup shared(command, kWork);
   shared.value("--resume FILE", resume,
                "keep what is finished in this file, and go on from what it has");
   shared.value("--part I/N", part,
-               "compare this share; `ttrace report merge` joins the --json files");
+               base::concat(does, " this share; `ttrace report merge` joins the --json files"));
   shared.choice("--mpi", mpi, {"auto", "off"},
                 "auto: processes that mpirun has started share the work");
 }
 
-void add_resume_hint(const SharedWorkFlags& flags, comparison::CompareReport& report) {
-  if (!report.interrupted) return;
-  report.why += flags.resume.empty() ? "; with --resume STATE it could go on from there"
-                                     : "; the same command goes on from there";
-}
-
-comparison::CompareReport run_comparison(const Comparison& comparison, const SharedWorkFlags& flags,
-                                         bool for_merge) {
+comparison::PartOfWork run_share(SharedWork& work, const SharedWorkFlags& flags, bool for_merge) {
   comparison::WorkDivision division;
   if (!flags.part.empty()) division.part = part_number(flags.part);
-  comparison::ComparisonId id;
-  if (!flags.resume.empty() || division.part) id = comparison.id();
+  comparison::PartOfWork share;
+  if (!flags.resume.empty() || division.part) share.comparison = work.id();
 
   const StopSignal stop;
   std::optional<StateFile> state;
   std::function<void(const std::string&)> on_line;
   if (!flags.resume.empty()) {
-    state.emplace(flags.resume, id);
+    state.emplace(flags.resume, share.comparison);
     on_line = [&state](const std::string& line) { state->append(line); };
   }
-  comparison::Checkpoint work(on_line, division.part && for_merge);
-  if (state) state->load(work);
-  comparison::CompareReport report = comparison.run(&work, division, &stop.flag());
+  comparison::Checkpoint done(on_line, division.part && for_merge);
+  if (state) state->load(done);
+  work.run(&done, division, &stop.flag());
   if (state) state->close();
-  add_resume_hint(flags, report);
-  if (division.part) {
-    report.part = comparison::PartOfWork{*division.part, report.interrupted.has_value(),
-                                         std::move(id), work.lines()};
+  add_resume_hint(flags, work);
+  if (!division.part) return share;
+  share.number = *division.part;
+  share.interrupted = work.interrupted();
+  share.measurements = done.lines();
+  work.set_part(share);
+  return share;
+}
+
+int run_as_rank(const MpiRank& me, const SharedWorkFlags& flags, const AnswerFlags& answer,
+                const PolicyFlags& policy,
+                const std::function<std::unique_ptr<SharedWork>()>& open) {
+  if (!flags.part.empty()) {
+    throw base::usage_error(
+        "--part divides the work that mpirun has divided already; leave it "
+        "out, or say --mpi off");
   }
-  return report;
+  const MpiModule module;
+  std::optional<AnswerOutput> output;
+  if (me.rank == 0) output.emplace(answer);
+  const auto known = policy.read();
+  const std::unique_ptr<SharedWork> work = open();
+  SharedWorkFlags mine = flags;
+  mine.part = base::concat(me.rank + 1, "/", me.size);
+  if (!mine.resume.empty()) mine.resume += base::concat(".rank", me.rank);
+  const comparison::PartOfWork part = run_share(*work, mine, true);
+
+  const std::vector<std::string> texts = module.gathered(text_of(part));
+  if (me.rank != 0) return 0;
+  Gathered all;
+  for (const std::string& text : texts) add_rank(text, part.comparison, all);
+  const std::atomic<bool> stop{all.interrupted};
+  if (all.interrupted) all.division = {};  // the report then lists what was not measured
+  work->run(&all.work, std::move(all.division), &stop);
+  add_resume_hint(flags, *work);
+  return output->write(policed(work->answer(), known));
+}
+
+std::optional<MpiRank> rank_of(const SharedWorkFlags& flags) {
+  return flags.mpi == "off" ? std::nullopt : mpi_rank();
+}
+
+void require_whole_for(const PolicyFlags& policy, const SharedWorkFlags& flags) {
+  if (flags.part.empty() || !policy.is_given()) return;
+  throw base::usage_error(
+      "--part judges a share, and --known, --require and --since are of the whole; give them to "
+      "`ttrace report merge`");
+}
+
+void add_trace(const trace::Source& source, comparison::ComparisonId& id) {
+  id.facts.emplace_back(base::concat("the trace ", source.path()), describe_files(source));
+}
+
+void add_text(const std::string& file, comparison::ComparisonId& id) {
+  if (file.empty()) return;
+  const std::string text = base::read_text(file);
+  id.facts.emplace_back(base::concat("the file ", file),
+                        base::concat(text.size(), " bytes, with checksum ", base::fnv1a(text)));
 }
 
 }  // namespace ttrace::app

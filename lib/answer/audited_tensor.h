@@ -76,8 +76,9 @@ struct AuditedTensor {
   std::optional<double> norm;  // of what is recorded, of its finite elements; if it could be read
   AuditOutcome outcome = AuditOutcome::kNotJudged;
   std::vector<AuditCheck> checks;
-  std::string reason;       // why it was not judged, or empty
-  bool unreadable = false;  // a shard of it cannot be read
+  std::string reason;        // why it was not judged, or empty
+  bool unreadable = false;   // a shard of it cannot be read
+  bool left_undone = false;  // the audit was interrupted before it, or its part is missing
   // Elements that are NaN or +infinity, as is what they were computed from. A mask makes -infinity.
   std::uint64_t endless = 0;
   bool narrow_factors = false;  // its bound has room for factors that a GPU rounded to TF32

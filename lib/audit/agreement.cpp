@@ -1,5 +1,6 @@
 #include "audit/agreement.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -9,6 +10,7 @@
 #include "comparison/run_facts.h"
 #include "judge/calibration.h"
 #include "layout/mesh.h"
+#include "localize/phase.h"
 #include "optimizer/replay_updates.h"
 
 namespace ttrace::audit {
@@ -112,9 +114,26 @@ AuditCheck check_update(const TensorComparison& record) {
 
 }  // namespace
 
+std::string unit_of_audit(const trace::TensorKey& key) {
+  const bool forward = localize::phase_of(key) <= localize::Phase::kLoss;
+  // The first number of a name is that of the layer; outside the layers a module is one.
+  std::string layer = module_of(key);
+  for (std::size_t begin = 0; begin < layer.size();) {
+    const std::size_t end = std::min(layer.find('.', begin), layer.size());
+    const bool is_number = end > begin && layer.find_first_not_of("0123456789", begin) >= end;
+    if (is_number) layer.resize(end);
+    begin = end + 1;
+  }
+  return base::concat(key.step, key.microbatch ? base::concat(" ", *key.microbatch) : "", " ",
+                      forward ? "forward " : "backward ", layer);
+}
+
 std::vector<TensorComparison> measure_itself(const trace::Source& run,
                                              const comparison::Selection& selection,
-                                             const measure::ExecutionContext& execution) {
+                                             const measure::ExecutionContext& execution,
+                                             comparison::Checkpoint* work,
+                                             const comparison::WorkDivision& division,
+                                             const std::atomic<bool>* stop) {
   const comparison::Side side{&run, comparison::tensors_of(run.manifest())};
   const comparison::LostRanks lost = comparison::lost_ranks_of(run);
   const comparison::Absences absences = comparison::absences_of(run, lost);
@@ -127,11 +146,18 @@ std::vector<TensorComparison> measure_itself(const trace::Source& run,
       {run, run, selection, no_rules, "", lost.text, lost.text, absences, absences, false},
       std::move(pairs));
   const comparison::NoiseSource no_noise(run.manifest(), nullptr, *execution.backend);
-  comparison::measure_pairs({run, run, no_noise}, execution, records);
-  comparison::mark_unmeasured(records);
   comparison::Checkpoint nothing_known;
+  comparison::Checkpoint& known = work != nullptr ? *work : nothing_known;
+  comparison::prepare_work(division, run, known, records);
+  comparison::WorkHooks hooks;
+  hooks.stop = stop;
+  if (known.is_recorded()) {
+    hooks.finished = [&](std::size_t i) { comparison::record_measurement(known, records[i]); };
+  }
+  comparison::measure_pairs({run, run, no_noise}, execution, records, hooks);
+  comparison::mark_unmeasured(records);
   // Its warnings speak of the tolerances of a comparison; the tensors say why they are not judged.
-  optimizer::replay_updates(run, run, execution, nothing_known, {}, records);
+  optimizer::replay_updates(run, run, execution, known, hooks, records);
   return records;
 }
 
@@ -151,6 +177,7 @@ AuditedTensor audited(const TensorComparison& record, tensor::DType coarsest) {
   if (!record.comparison) {
     tensor.reason = record.reason;
     tensor.unreadable = record.outcome == Outcome::kUnreadable;
+    tensor.left_undone = record.skipped == comparison::SkippedFor::kInterruption;
     return tensor;
   }
   tensor.norm = measure::candidate_norm(record.comparison->measurement.total);

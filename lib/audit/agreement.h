@@ -2,9 +2,13 @@
 // finite, every rank that holds it recorded it. And what the optimizer must have made of it.
 #pragma once
 
+#include <atomic>
+#include <string>
 #include <vector>
 
 #include "audit/record.h"
+#include "comparison/checkpoint.h"
+#include "comparison/division.h"
 #include "comparison/measure_pairs.h"
 #include "comparison/result.h"
 #include "comparison/selection.h"
@@ -15,10 +19,17 @@ namespace ttrace::audit {
 
 // Measures a run against itself: one record per selected tensor, in the order of the keys, with its
 // replicas, its non-finite elements, and the replay of updated parameters. Records that cannot be
-// read are unreadable, those that a rank lacks are missing.
+// read are unreadable, those that a rank lacks are missing. `work`: what is measured already, and
+// where measurements are recorded; may be null. Once `stop` is true, records stay as they are and
+// are marked as interrupted.
 std::vector<comparison::TensorComparison> measure_itself(
     const trace::Source& run, const comparison::Selection& selection,
-    const measure::ExecutionContext& execution);
+    const measure::ExecutionContext& execution, comparison::Checkpoint* work = nullptr,
+    const comparison::WorkDivision& division = {}, const std::atomic<bool>* stop = nullptr);
+
+// What stays together where an audit is divided: a layer and direction of a micro-batch, whose
+// tensors are computed from each other.
+std::string unit_of_audit(const trace::TensorKey& key);
 
 // The tensor of the record, with the checks that the record decides. What a run says it computed in
 // widens them up to `coarsest`.

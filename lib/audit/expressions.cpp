@@ -5,10 +5,12 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "audit/explain_mismatch.h"
+#include "audit/finished_judgement.h"
 #include "audit/read_numbers.h"
 #include "audit/recorded_tensors.h"
 #include "audit/run_variants.h"
@@ -88,7 +90,8 @@ class Audit {
 
   void check(AuditedTensor& tensor) {
     const TensorEntry* entry = recorded_.find(tensor.key);
-    if (is_judged_elsewhere(tensor.key.kind) || tensor.unreadable) return;
+    if (is_judged_elsewhere(tensor.key.kind) || tensor.unreadable || tensor.left_undone) return;
+    if (audit_.division.part && !tensor.norm) return;  // what the manifest tells is for the merge
     if (is_given(tensor.key.kind)) tensor.outcome = AuditOutcome::kGiven;
     if (entry == nullptr) {
       tensor.reason = "it stands for several micro-batches, the specification for one";
@@ -121,11 +124,7 @@ class Audit {
       }
       return;
     }
-    try {
-      judge(std::get<specification::Expression>(found), *entry, tensor);
-    } catch (const base::InputError& error) {
-      tensor.reason = error.what();
-    }
+    judge(std::get<specification::Expression>(found), *entry, tensor);
   }
 
   JudgedValues judged() && { return std::move(judged_); }
@@ -182,55 +181,150 @@ class Audit {
     });
   }
 
+  // An expression with the values of its leaves.
+  struct ReadExpression {
+    specification::Expression expression;
+    std::vector<specification::Value> leaves;
+    specification::ValueSharing sharing;
+  };
+
   void judge(specification::Expression expression, const TensorEntry& entry,
              AuditedTensor& tensor) {
     tensor.narrow_factors = narrow_factors_.round_in(expression);
-    const std::uint64_t needed = specification::judging_bytes(expression);
-    if (needed > memory_) {
-      tensor.reason = base::concat("its expression needs up to ", base::human_bytes(needed),
-                                   " of memory; allow more with --memory");
-      return;
-    }
-    values_.limit(std::min(kMostCachedBytes, (memory_ - needed) / 3 * 2));
-    shared_.limit(std::min(kMostSharedBytes, (memory_ - needed) / 3));
-    if (is_forged(expression, tensor.key)) {
-      tensor.reason = "it follows from constants of the specification alone";
-      return;
-    }
-    const bool is_identity = expression.steps.empty();
-    const std::vector<std::uint32_t> computed = expression.computed;
-    std::vector<specification::Value> leaves;
-    specification::ValueSharing sharing{&shared_, {}};
     std::set<std::string> noted;
     for (specification::Leaf& leaf : expression.leaves) {
       const TensorEntry* from = recorded(leaf.tensor, tensor.key);
       leaf.exact = from == nullptr || is_exact(*from);
       if (from != nullptr) note_source(leaf.tensor, noted, tensor);
-      sharing.leaves.push_back(from != nullptr ? to_string(from->key)
-                                               : base::concat("constant ", leaf.tensor));
-      leaves.push_back(from != nullptr ? value_of(*from)
-                                       : specification::constant_value(
-                                             expression.specification->tensors[leaf.tensor]));
     }
-    specification::take_casts_into_leaves(expression, leaves, audit_.execution);
-    for (std::size_t l = 0; l < leaves.size(); ++l) {
-      const auto rounded_to = expression.leaves[l].rounded_to;
-      if (rounded_to) sharing.leaves[l] += base::concat(" as ", tensor::dtype_name(*rounded_to));
+    if (is_forged(expression, tensor.key)) {
+      tensor.reason = "it follows from constants of the specification alone";
+      return;
     }
+    const std::vector<std::uint32_t> computed = expression.computed;
+    std::optional<ReadExpression> read;
+    std::optional<ExpressionJudged> judged = restored(tensor);
+    if (!judged) {
+      if (audit_.stop != nullptr && audit_.stop->load(std::memory_order_relaxed)) {
+        tensor.left_undone = true;
+        tensor.reason = "interrupted";
+        return;
+      }
+      try {
+        judged.emplace();
+        judge_now(std::move(expression), entry, tensor, read, *judged);
+      } catch (const base::InputError& error) {
+        judged->problem = error.what();
+      }
+      if (is_recorded()) audit_.work->record(finished(tensor.key, *judged));
+    } else if (judged->check.result == CheckResult::kInconsistent && judged->problem.empty()) {
+      read = read_for_causes(std::move(expression), tensor.key);
+    }
+    if (!judged->problem.empty()) {
+      tensor.reason = judged->problem;
+      return;
+    }
+    AuditCheck& check = judged->check;
+    tensor.endless = judged->endless;
+    if (check.result == CheckResult::kNotReplayable) tensor.reason = check.reason;
+    if (check.result == CheckResult::kInconsistent && read) explain(*read, entry, check, tensor);
+    if (check.result == CheckResult::kConsistent || check.result == CheckResult::kInconsistent) {
+      note_judged(computed, tensor.key);
+    }
+    tensor.checks.push_back(std::move(check));
+  }
+
+  bool is_recorded() const { return audit_.work != nullptr && audit_.work->is_recorded(); }
+
+  static comparison::Finished finished(const trace::TensorKey& key,
+                                       const ExpressionJudged& judged) {
+    return {key, comparison::FinishedJudgement{
+                     judged.problem, judged.problem.empty() ? judgement_text(judged) : ""}};
+  }
+
+  // What another process, or an earlier one, judged.
+  std::optional<ExpressionJudged> restored(const AuditedTensor& tensor) {
+    if (audit_.work == nullptr) return std::nullopt;
+    auto found = audit_.work->take<comparison::FinishedJudgement>(tensor.key);
+    if (!found) {
+      if (audit_.division.measured_by.empty() || !tensor.norm) return std::nullopt;
+      throw base::input_error("the parts lack the judgement of ",
+                              base::printable(to_string(tensor.key)),
+                              "; run them again to their end");
+    }
+    ExpressionJudged judged;
+    if (found->problem.empty()) judged = parse_judgement(found->judgement);
+    judged.problem = std::move(found->problem);
+    if (is_recorded()) audit_.work->record_again(finished(tensor.key, judged));
+    return judged;
+  }
+
+  // Of a tensor that was judged before and does not follow; nothing if it cannot be read any more.
+  std::optional<ReadExpression> read_for_causes(specification::Expression expression,
+                                                const trace::TensorKey& key) {
+    if (explained_ >= kMostExplained || specification::judging_bytes(expression) > memory_) {
+      ++explained_;
+      return std::nullopt;
+    }
+    try {
+      return read_leaves(std::move(expression), key);
+    } catch (const base::InputError&) {
+      return std::nullopt;
+    }
+  }
+
+  ReadExpression read_leaves(specification::Expression expression, const trace::TensorKey& key) {
+    const std::uint64_t left = memory_ - specification::judging_bytes(expression);
+    values_.limit(std::min(kMostCachedBytes, left / 3 * 2));
+    shared_.limit(std::min(kMostSharedBytes, left / 3));
+    ReadExpression read{std::move(expression), {}, {&shared_, {}}};
+    for (const specification::Leaf& leaf : read.expression.leaves) {
+      const TensorEntry* from = recorded(leaf.tensor, key);
+      read.sharing.leaves.push_back(from != nullptr ? to_string(from->key)
+                                                    : base::concat("constant ", leaf.tensor));
+      read.leaves.push_back(
+          from != nullptr
+              ? value_of(*from)
+              : specification::constant_value(read.expression.specification->tensors[leaf.tensor]));
+    }
+    specification::take_casts_into_leaves(read.expression, read.leaves, audit_.execution);
+    for (std::size_t l = 0; l < read.leaves.size(); ++l) {
+      const auto rounded_to = read.expression.leaves[l].rounded_to;
+      if (rounded_to) {
+        read.sharing.leaves[l] += base::concat(" as ", tensor::dtype_name(*rounded_to));
+      }
+    }
+    return read;
+  }
+
+  // `into`: what was read, if it was judged.
+  void judge_now(specification::Expression whole, const TensorEntry& entry,
+                 const AuditedTensor& tensor, std::optional<ReadExpression>& into,
+                 ExpressionJudged& out) {
+    const std::uint64_t needed = specification::judging_bytes(whole);
+    if (needed > memory_) {
+      out.problem = base::concat("its expression needs up to ", base::human_bytes(needed),
+                                 " of memory; allow more with --memory");
+      return;
+    }
+    const bool is_identity = whole.steps.empty();
+    into = read_leaves(std::move(whole), tensor.key);
+    const specification::Expression& expression = into->expression;
+    const std::vector<specification::Value>& leaves = into->leaves;
     specification::ExpressionOptions options;
     options.products = audit_.products;
     options.seed = specification::seed_of(tensor.key);
     options.most_rows = kMostRows;
     options.context = audit_.execution;
-    options.sharing = &sharing;
+    options.sharing = &into->sharing;
     const specification::Value recorded_value = value_of(entry);
     const specification::ExpressionJudgement judged =
         specification::judge_expression(expression, leaves, recorded_value, entry.dtype, options);
     if (!judged.follows() && numbers_.differ(variants_.of(tensor.key), tensor.key)) {
-      tensor.reason = "the model read other numbers from tensors here than in the specification";
+      out.problem = "the model read other numbers from tensors here than in the specification";
       return;
     }
-    AuditCheck check;
+    AuditCheck& check = out.check;
     check.operation = is_identity ? "identity" : "expression";
     check.expected = specification::describe_expression(expression);
     check.error = judged.relative_error;
@@ -239,12 +333,11 @@ class Audit {
     check.allowed = judged.bound;
     check.by_probes = judged.by_probes;
     const std::uint64_t elements = recorded_value.size();
-    if (judged.follows()) tensor.endless = judged.endless;
+    if (judged.follows()) out.endless = judged.endless;
     if (judged.follows() && 2 * judged.endless > elements) {
       check.result = CheckResult::kNotReplayable;
       check.reason = base::concat(judged.endless, " of ", base::plural(elements, "element"),
                                   " are NaN or infinite, as is what they were computed from");
-      tensor.reason = check.reason;
     } else if (judged.follows() && judged.below_bound) {
       check.result = CheckResult::kBelowBound;
       check.reason = kBelowBoundReason;
@@ -257,12 +350,7 @@ class Audit {
             specification::evaluate(expression, leaves, std::nullopt, audit_.execution));
       }
       name_rows(judged, entry, check);
-      explain(expression, leaves, entry, judged.bound, check, tensor);
     }
-    if (check.result == CheckResult::kConsistent || check.result == CheckResult::kInconsistent) {
-      note_judged(computed, tensor.key);
-    }
-    tensor.checks.push_back(std::move(check));
   }
 
   // A loss or gradient that follows from elements that stand in the specification, and from nothing
@@ -325,15 +413,18 @@ class Audit {
     if (judged.rows_beyond < all_rows) check.ranks = ranks_of(judged, entry);
   }
 
-  void explain(const specification::Expression& expression,
-               const std::vector<specification::Value>& leaves, const TensorEntry& entry,
-               double allowed, AuditCheck& check, AuditedTensor& tensor) {
-    if (explained_++ >= kMostExplained) return;
-    const measure::TensorRef expected = expected_tensor(
-        audit_.run, entry,
-        specification::evaluate(expression, leaves, std::nullopt, audit_.execution));
-    explain_mismatch(audit_.run, entry, expected, allowed, *audit_.execution.backend, check,
-                     tensor);
+  void explain(const ReadExpression& read, const TensorEntry& entry, AuditCheck& check,
+               AuditedTensor& tensor) {
+    if (audit_.division.part || explained_++ >= kMostExplained) return;
+    try {
+      const measure::TensorRef expected = expected_tensor(
+          audit_.run, entry,
+          specification::evaluate(read.expression, read.leaves, std::nullopt, audit_.execution));
+      explain_mismatch(audit_.run, entry, expected, check.allowed, *audit_.execution.backend, check,
+                       tensor);
+    } catch (const base::InputError&) {
+      // The finding stands without a cause.
+    }
   }
 
   static std::string describe_rows(const specification::ExpressionJudgement& judged,

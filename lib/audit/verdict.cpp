@@ -154,6 +154,7 @@ std::string why_inconclusive(std::size_t lost_ranks, const AuditReport& report) 
   }
   const AuditCoverage& coverage = report.coverage;
   if (coverage.judged == 0) return "no tensor could be judged";
+  if (report.part) return "";
   if (std::string why = why_not_judged(report); !why.empty()) return why;
   if (coverage.step) {
     if (std::string why = why_not_covered(*coverage.step); !why.empty()) return why;
@@ -288,6 +289,14 @@ void reach_verdict(std::size_t lost_ranks, const trace::Manifest& manifest, Audi
   mark_downstream(report.tensors);
   for (const AuditedTensor& tensor : report.tensors) report.downstream += tensor.downstream ? 1 : 0;
   report.findings = group(report.tensors);
+  if (report.interrupted) {
+    report.verdict = AuditVerdict::kInconclusive;
+    report.why = report.interrupted->describe();
+    if (report.findings.empty()) return;
+    report.why += base::concat(
+        "; so far ", to_string(report.tensors[report.findings.front().shown].key), " is broken");
+    return;
+  }
   if (!report.findings.empty()) {
     report.verdict = AuditVerdict::kBroken;
     report.besides = why_inconclusive(lost_ranks, report);

@@ -67,6 +67,11 @@ struct AuditReport {
   AuditVerdict verdict = AuditVerdict::kHolds;
   std::string why;      // of an inconclusive verdict
   std::string besides;  // of a broken one: why it would be inconclusive if nothing were broken
+  // Of a merge that lacks parts.
+  std::optional<comparison::Interruption> interrupted;
+  // Of a part of a divided audit: `tensors` are its share, and what the whole step decides is left
+  // to the merge.
+  std::optional<comparison::PartOfWork> part;
   comparison::TraceFacts run;
   comparison::Selection selection;
   std::string specification;  // the file, or empty
@@ -86,7 +91,8 @@ struct AuditReport {
 // inconclusive of which less than half could be judged, whose recorded loss, gradient norm or a
 // main gradient could not, that lacks one of these although the step has it, of which the gradients
 // of more than a tenth of the parameters could not, whose loss does not follow from all of them, or
-// of which a tensor could not be read. `lost_ranks`: ranks whose files cannot be read.
+// of which a tensor could not be read, or of which a part is missing. Of a part only its own
+// tensors count. `lost_ranks`: ranks whose files cannot be read.
 void reach_verdict(std::size_t lost_ranks, const trace::Manifest& manifest, AuditReport& report);
 
 }  // namespace ttrace::audit

@@ -1,4 +1,5 @@
-// Keeps what a comparison has measured, for `--resume` and for the merge of several processes.
+// Keeps what a comparison or an audit has measured, for `--resume` and for the merge of several
+// processes.
 #pragma once
 
 #include <cstdint>
@@ -38,11 +39,17 @@ struct FinishedTruth {
   TensorTruth truth;
 };
 
-// What the long part of a comparison yields for one tensor. Tolerances, outcomes, the frontier and
-// causes are computed anew from it.
+// A tensor of an audit judged by its expression, or why it cannot be.
+struct FinishedJudgement {
+  std::string problem;    // or empty
+  std::string judgement;  // as audit/finished_judgement.h writes it
+};
+
+// What the long part of a comparison or an audit yields for one tensor. Tolerances, outcomes, the
+// frontier and causes are computed anew from it.
 struct Finished {
   trace::TensorKey key;
-  std::variant<FinishedMeasurement, FinishedReplay, FinishedTruth> what;
+  std::variant<FinishedMeasurement, FinishedReplay, FinishedTruth, FinishedJudgement> what;
 };
 
 // Checks that a measurement read from a file fits its tensor: boxes and indices lie in the tensor,

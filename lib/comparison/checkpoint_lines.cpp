@@ -77,11 +77,15 @@ void each_member(Archive& archive, Value& value) {
     auto& [clip, problem, measured] = value;
     archive(clip, problem);
     if (problem.empty()) archive(measured);
-  } else {
-    static_assert(std::is_same_v<T, FinishedTruth>);
+  } else if constexpr (std::is_same_v<T, FinishedTruth>) {
     auto& [problem, truth] = value;
     archive(problem);
     if (problem.empty()) archive(truth);
+  } else {
+    static_assert(std::is_same_v<T, FinishedJudgement>);
+    auto& [problem, judgement] = value;
+    archive(problem);
+    if (problem.empty()) archive(judgement);
   }
 }
 
@@ -214,6 +218,7 @@ const std::string& problem_of(const Finished& finished) {
     return measured->unreadable;
   }
   if (const auto* replay = std::get_if<FinishedReplay>(&finished.what)) return replay->problem;
+  if (const auto* judged = std::get_if<FinishedJudgement>(&finished.what)) return judged->problem;
   return std::get<FinishedTruth>(finished.what).problem;
 }
 
@@ -245,6 +250,8 @@ Finished parse_finished(std::string_view line) {
       return parsed<FinishedReplay>(in, std::move(key));
     case 2:
       return parsed<FinishedTruth>(in, std::move(key));
+    case 3:
+      return parsed<FinishedJudgement>(in, std::move(key));
     default:
       throw base::input_error("is of an unknown sort");
   }

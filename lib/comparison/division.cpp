@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <queue>
 #include <tuple>
@@ -48,14 +49,17 @@ std::string differing(const char* what, const Value& there, const Value& here) {
 std::string describe_difference(const ComparisonId& there, const ComparisonId& here) {
   for (const std::string& difference :
        {differing("the reference", there.reference, here.reference),
-        differing("the candidate", there.candidate, here.candidate),
+        differing(there.reference.empty() ? "the run" : "the candidate", there.candidate,
+                  here.candidate),
         differing("--noise", there.noise, here.noise),
         differing("--tolerance", there.tolerance, here.tolerance),
         differing("--layout", there.layout, here.layout), differing("--map", there.map, here.map),
         differing("--truth", there.truth, here.truth), differing("--only", there.only, here.only),
         differing("--skip", there.skip, here.skip), differing("--kind", there.kinds, here.kinds),
         differing("--step", there.steps, here.steps),
-        differing("--common", there.common, here.common)}) {
+        differing("--common", there.common, here.common),
+        differing("--specification", there.specification, here.specification),
+        differing("--exact", there.exact, here.exact)}) {
     if (!difference.empty()) return difference;
   }
   for (std::size_t i = 0; i < there.facts.size() || i < here.facts.size(); ++i) {
@@ -143,18 +147,42 @@ std::uint64_t bytes_to_read(const Pair& pair, const trace::Manifest& candidate) 
 }
 
 std::vector<std::uint64_t> parts_of(const std::vector<TensorComparison>& results,
-                                    const trace::Manifest& candidate, std::uint64_t parts) {
-  std::vector<std::size_t> measured;
-  std::vector<std::uint64_t> weights;
+                                    const trace::Manifest& candidate, std::uint64_t parts,
+                                    const WorkDivision& division) {
+  std::vector<std::pair<std::size_t, std::size_t>> measured;  // record, its unit
+  std::map<std::string, std::size_t> units;
+  std::vector<std::uint64_t> weights;  // by unit
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!is_to_be_measured(results[i])) continue;
-    measured.push_back(i);
-    weights.push_back(bytes_to_read(results[i], candidate));
+    std::size_t unit = weights.size();
+    if (division.unit) unit = units.emplace(division.unit(results[i].key), unit).first->second;
+    if (unit == weights.size()) weights.push_back(0);
+    weights[unit] = plus(weights[unit], bytes_to_read(results[i], candidate));
+    measured.emplace_back(i, unit);
   }
   const std::vector<std::uint64_t> dealt = dealt_out(weights, parts);
   std::vector<std::uint64_t> part(results.size(), 0);
-  for (std::size_t m = 0; m < measured.size(); ++m) part[measured[m]] = dealt[m];
+  for (const auto& [record, unit] : measured) part[record] = dealt[unit];
   return part;
+}
+
+std::string missing_parts(const WorkDivision& division) {
+  constexpr std::size_t kMostListed = 4;
+  std::vector<std::string> numbers;
+  std::size_t missing = 0;
+  for (std::size_t i = 0; i < division.measured_by.size(); ++i) {
+    if (!division.measured_by[i].empty()) continue;
+    if (++missing <= kMostListed) numbers.push_back(concat(i + 1));
+  }
+  if (missing == 0) return "";
+  std::string list;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const bool last = i + 1 == numbers.size() && missing == numbers.size();
+    list += concat(i == 0 ? "" : (last ? " and " : ", "), numbers[i]);
+  }
+  if (missing > numbers.size()) list += concat(" and ", missing - numbers.size(), " more");
+  return concat(missing == 1 ? "part " : "parts ", list, " of ", division.measured_by.size(),
+                missing == 1 ? " is" : " are", " missing");
 }
 
 namespace {
@@ -176,13 +204,19 @@ void prepare_work(const WorkDivision& division, const trace::Source& candidate, 
   std::vector<std::uint64_t> part;
   if (division.part || !division.measured_by.empty()) {
     part = parts_of(results, candidate.manifest(),
-                    division.part ? division.part->of : division.measured_by.size());
+                    division.part ? division.part->of : division.measured_by.size(), division);
   }
   if (division.part) leave_to_others(*division.part, part, results);
   restore_measurements(work, candidate, results);
   if (division.measured_by.empty()) return;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!is_to_be_measured(results[i])) continue;
+    if (division.measured_by[part[i]].empty()) {
+      mark_interrupted(results[i]);
+      results[i].reason = concat("in part ", part[i] + 1, " of ", division.measured_by.size(),
+                                 ", which is missing");
+      continue;
+    }
     throw base::input_error(division.measured_by[part[i]], ": lacks the measurement of ",
                             base::printable(to_string(results[i].key)),
                             "; run this part again to its end");

@@ -1,8 +1,9 @@
-// Divides a comparison among processes: which share each measures, and what a report of one share
-// holds for the merge of all.
+// Divides a comparison or an audit among processes: which share each measures, and what a report of
+// one share holds for the merge of all.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,17 +16,19 @@ namespace ttrace::comparison {
 
 class Checkpoint;
 
+inline constexpr std::uint64_t kMostParts = 1'000'000;
+
 // Which of how many shares of the tensors a process measures: 1 of 8 to 8 of 8.
 struct PartNumber {
   std::uint64_t index = 1;
   std::uint64_t of = 1;
 };
 
-// The arguments of a comparison, and facts about its files. Measurements may be reused where both
-// are equal.
+// The arguments of a comparison or an audit, and facts about its files. Measurements may be reused
+// where both are equal.
 struct ComparisonId {
-  std::string reference;  // paths as given, or empty
-  std::string candidate;
+  std::string reference;  // paths as given, or empty; an audit has none
+  std::string candidate;  // or the run of an audit
   std::vector<std::string> noise;
   std::string tolerance;
   std::string layout;
@@ -36,6 +39,8 @@ struct ComparisonId {
   std::vector<std::string> kinds;
   std::vector<std::uint64_t> steps;
   bool common = false;
+  std::string specification;
+  bool exact = false;
   // Subject ("the files of ref.h5") and fact ("1 file, 3 bytes, ...").
   std::vector<std::pair<std::string, std::string>> facts;
 };
@@ -60,21 +65,28 @@ std::vector<std::uint64_t> dealt_out(const std::vector<std::uint64_t>& weights,
 // Estimates how many bytes measuring the pair reads; both sides must be present.
 std::uint64_t bytes_to_read(const Pair& pair, const trace::Manifest& candidate);
 
-// Returns for every record that is to be measured the number (from 0) of the process that measures
-// it, and 0 for the others, which the manifests alone judge.
-std::vector<std::uint64_t> parts_of(const std::vector<TensorComparison>& results,
-                                    const trace::Manifest& candidate, std::uint64_t parts);
-
 struct WorkDivision {
   // This process measures this share alone; the other tensors are skipped.
   std::optional<PartNumber> part = std::nullopt;
-  // Names, for messages, of parts 1, 2, ... that have measured everything; or empty.
+  // Names, for messages, of parts 1, 2, ... that have measured everything; or empty. A part without
+  // a name is missing.
   std::vector<std::string> measured_by = {};
+  // Tensors with one text are in one part; if null, every tensor may be in any.
+  std::function<std::string(const trace::TensorKey&)> unit = nullptr;
 };
+
+// "parts 2 and 5 of 8 are missing", or nothing if none is.
+std::string missing_parts(const WorkDivision& division);
+
+// Returns for every record that is to be measured the number (from 0) of the process that measures
+// it, and 0 for the others, which the manifests alone judge.
+std::vector<std::uint64_t> parts_of(const std::vector<TensorComparison>& results,
+                                    const trace::Manifest& candidate, std::uint64_t parts,
+                                    const WorkDivision& division);
 
 // Leaves this process only its own share of the measuring, less what was restored. Throws an input
 // error where a restored measurement does not fit its tensor, or where a part that should have
-// measured everything has not.
+// measured everything has not. Tensors of missing parts are skipped as interrupted.
 void prepare_work(const WorkDivision& division, const trace::Source& candidate, Checkpoint& work,
                   std::vector<TensorComparison>& results);
 

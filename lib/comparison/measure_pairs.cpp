@@ -231,8 +231,10 @@ void mark_unmeasured(std::vector<TensorComparison>& results) {
   }
 }
 
-std::optional<Interruption> interruption_of(const std::vector<TensorComparison>& results) {
+std::optional<Interruption> interruption_of(const std::vector<TensorComparison>& results,
+                                            std::string missing) {
   Interruption found;
+  found.missing = std::move(missing);
   bool interrupted = false;
   for (const TensorComparison& result : results) {
     const bool left = result.skipped == SkippedFor::kInterruption;
@@ -241,7 +243,7 @@ std::optional<Interruption> interruption_of(const std::vector<TensorComparison>&
     if (done) ++found.measured;
     if (left || done) ++found.of;
   }
-  if (!interrupted) return std::nullopt;
+  if (!interrupted && found.missing.empty()) return std::nullopt;
   return found;
 }
 

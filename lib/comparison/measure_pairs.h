@@ -78,7 +78,9 @@ void mark_interrupted(TensorComparison& result);
 // Marks those that are still to be measured.
 void mark_unmeasured(std::vector<TensorComparison>& results);
 
-// Returns how far an interrupted comparison came; nothing if no record is marked.
-std::optional<Interruption> interruption_of(const std::vector<TensorComparison>& results);
+// Returns how far an interrupted comparison came; nothing if no record is marked and no part is
+// `missing`.
+std::optional<Interruption> interruption_of(const std::vector<TensorComparison>& results,
+                                            std::string missing = "");
 
 }  // namespace ttrace::comparison

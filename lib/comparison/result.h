@@ -159,10 +159,15 @@ struct FollowedLayout {
   std::uint64_t tensors = 0;  // that are judged under it
 };
 
-// How far a comparison came that was stopped before everything was measured.
+// How far a comparison or an audit came that was stopped before everything was measured, or whose
+// parts are not all there.
 struct Interruption {
   std::uint64_t measured = 0;
   std::uint64_t of = 0;
+  std::string missing = "";  // missing_parts(), or empty
+
+  // "interrupted after 20 of 202 tensors", "part 2 of 3 is missing, with 20 of 202 tensors".
+  std::string describe() const;
 };
 
 struct Environment {

@@ -56,8 +56,7 @@ std::string nothing_in_common(const CompareReport& out) {
 }
 
 std::string describe_interruption(const CompareReport& out) {
-  std::string text = concat("interrupted after ", out.interrupted->measured, " of ",
-                            base::plural(out.interrupted->of, "tensor"));
+  const std::string text = out.interrupted->describe();
   if (out.findings.empty()) return text;
   return concat(text, "; so far ", to_string(out.results[out.findings.front().result].key), " is ",
                 outcome_name(out.results[out.findings.front().result].outcome));
@@ -170,6 +169,13 @@ Doubt doubt_of(const RunState& state, const CompareReport& out) {
 }
 
 }  // namespace
+
+std::string Interruption::describe() const {
+  if (missing.empty()) {
+    return concat("interrupted after ", measured, " of ", base::plural(of, "tensor"));
+  }
+  return concat(missing, ", with ", of - measured, " of ", base::plural(of, "tensor"));
+}
 
 void decide(const RunState& state, CompareReport& out) {
   const std::uint64_t total = out.results.size();

@@ -29,14 +29,24 @@ using trace::Kind;
 class AuditRun {
  public:
   AuditRun(const trace::Source& run, const AuditOptions& options)
-      : run_(run), options_(options), specification_(options.specification) {}
+      : run_(run),
+        options_(options),
+        specification_(options.specification),
+        division_(options.division) {
+    division_.unit = audit::unit_of_audit;
+  }
 
   audit::AuditReport run() {
     const auto started = std::chrono::steady_clock::now();
     check_trace();
     measure_itself();
     check_expressions();
-    check_after_backward();
+    note_interruption();
+    if (out_.interrupted || division_.part) {
+      leave_rest();
+    } else {
+      check_after_backward();
+    }
     reach_verdict();
     out_.environment.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
@@ -80,11 +90,13 @@ class AuditRun {
 
   // Replicas, finite values, and the replay of updates.
   void measure_itself() {
-    const auto records = audit::measure_itself(run_, options_.selection, options_.execution);
+    const auto records = audit::measure_itself(run_, options_.selection, options_.execution,
+                                               options_.work, division_, options_.stop);
     const tensor::DType coarsest =
         comparison::coarsest_stored(run_.manifest()).value_or(tensor::DType::kFloat64);
     for (const comparison::TensorComparison& record : records) {
-      if (record.outcome == judge::Outcome::kSkippedByRule) continue;
+      const bool left_undone = record.skipped == comparison::SkippedFor::kInterruption;
+      if (record.outcome == judge::Outcome::kSkippedByRule && !left_undone) continue;
       out_.tensors.push_back(audit::audited(record, coarsest));
       if (!record.comparison) continue;
       const measure::Measurement& measured = record.comparison->measurement;
@@ -131,14 +143,13 @@ class AuditRun {
     judged_ = audit::check_expressions(
         {run_, *specification_, options_.specification_file, options_.execution,
          options_.exact ? specification::Products::kExact : specification::Products::kProbed,
-         specification_->bytes},
+         specification_->bytes, options_.work, division_, options_.stop},
         out_.tensors);
-    audit::check_common_numbers(run_, *specification_, out_.tensors);
   }
 
   void mark_without_specification() {
     for (AuditedTensor& tensor : out_.tensors) {
-      if (tensor.unreadable) continue;
+      if (tensor.unreadable || tensor.left_undone) continue;
       switch (tensor.key.kind) {
         case Kind::kInput:
         case Kind::kOutput:
@@ -160,7 +171,27 @@ class AuditRun {
     }
   }
 
+  void note_interruption() {
+    comparison::Interruption found{0, out_.tensors.size(), comparison::missing_parts(division_)};
+    for (const AuditedTensor& tensor : out_.tensors) found.measured += tensor.left_undone ? 0 : 1;
+    if (found.measured < found.of || !found.missing.empty()) out_.interrupted = std::move(found);
+  }
+
+  // What more than a share decides: other micro-batches, all gradients, the step before.
+  void leave_rest() {
+    if (division_.part) out_.part = comparison::PartOfWork{*division_.part, false, {}, {}};
+    for (AuditedTensor& tensor : out_.tensors) {
+      if (tensor.key.kind != Kind::kMainGrad && tensor.key.kind != Kind::kGradNorm) continue;
+      if (!tensor.reason.empty()) continue;
+      tensor.reason = division_.part ? "left to `ttrace report merge` of all parts"
+                                     : "it needs all tensors of its step, and some were not judged";
+    }
+  }
+
   void check_after_backward() {
+    if (specification_ != nullptr) {
+      audit::check_common_numbers(run_, *specification_, out_.tensors);
+    }
     std::optional<audit::GradientAccumulation> accumulation;
     std::optional<std::set<std::string>> trained;
     if (specification_ != nullptr) {
@@ -186,7 +217,7 @@ class AuditRun {
     audit::mark_overflows(run_.manifest(), out_.tensors);
     audit::settle_outcomes(out_.tensors);
     if (!options_.selection.selects_all()) out_.selected_of = run_.manifest().tensors.size();
-    if (specification_ != nullptr) {
+    if (specification_ != nullptr && !division_.part) {
       out_.coverage.step = audit::cover_step(*specification_, run_.manifest(), options_.selection,
                                              out_.tensors, judged_);
     }
@@ -196,6 +227,7 @@ class AuditRun {
   const trace::Source& run_;
   const AuditOptions& options_;
   const specification::Specification* specification_;
+  comparison::WorkDivision division_;
   comparison::LostRanks lost_;
   std::map<trace::TensorKey, double> norms_;  // of the tensors that could be read
   audit::JudgedValues judged_;

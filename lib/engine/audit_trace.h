@@ -1,9 +1,12 @@
 // The story of `ttrace audit`: one run in, every tensor judged by what it was computed from.
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "audit/verdict.h"
+#include "comparison/checkpoint.h"
+#include "comparison/division.h"
 #include "comparison/selection.h"
 #include "measure/backend.h"
 #include "specification/specification.h"
@@ -15,9 +18,13 @@ struct AuditOptions {
   comparison::Selection selection;
   measure::ExecutionContext execution;
   const specification::Specification* specification = nullptr;
-  std::string specification_file = "";  // what it was read from, for messages
-  bool exact = false;                   // multiply out every product
-  std::string rules_file = "";          // what the rules of the selection were read from
+  std::string specification_file = "";     // what it was read from, for messages
+  bool exact = false;                      // multiply out every product
+  std::string rules_file = "";             // what the rules of the selection were read from
+  comparison::WorkDivision division = {};  // its unit is set by the audit
+  // What is already measured, and where new measurements are recorded; or null.
+  comparison::Checkpoint* work = nullptr;
+  const std::atomic<bool>* stop = nullptr;  // once true, the report covers what is known
 };
 
 // Throws a usage error if the selection matches nothing, an input error if the manifest contradicts

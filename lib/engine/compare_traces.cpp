@@ -183,7 +183,8 @@ class CompareRun {
     }
     warn(optimizer::replay_updates(reference_, candidate_, options_.execution, work_, hooks_,
                                    out_.results));
-    out_.interrupted = comparison::interruption_of(out_.results);
+    out_.interrupted =
+        comparison::interruption_of(out_.results, comparison::missing_parts(options_.division));
     if (options_.on_measured) options_.on_measured(out_.results);
   }
 

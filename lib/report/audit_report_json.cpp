@@ -168,6 +168,7 @@ std::string audit_json(const audit::AuditReport& report, Detail detail) {
   json environment = environment_json(report.environment);
   environment["traces"] = {{"run", place_json(report.run)}};
   text.add("environment", environment);
+  if (report.part) text.add_share(*report.part);
   return std::move(text).done();
 }
 

@@ -155,6 +155,11 @@ void write_audit_screen(const AuditReport& report, const std::string& first_line
                     report.specification.empty() ? std::string("no specification")
                                                  : concat("specification ", report.specification)),
              Screen::Keep::kShort);
+  if (report.part) {
+    screen.add("part",
+               "the tensors of other parts are not in it; `ttrace report merge` joins the "
+               "--json files of all");
+  }
   screen.add("not checked", concat(describe_audit_unchecked(report), "      more  ",
                                    describe_more(style, broken)));
   screen.write(out, healthy ? kScreenLinesOfMatch : kScreenLines);

@@ -51,9 +51,15 @@ std::string describe_gradient_sharpness(const AuditReport& report) {
   return concat("; a factor of ", factor.data(), " in 9 of 10 gradients would show");
 }
 
+// "part 2 of 4: ", or nothing.
+std::string part_of(const AuditReport& report) {
+  if (!report.part) return "";
+  return concat("part ", report.part->number.index, " of ", report.part->number.of, ": ");
+}
+
 std::string describe_holding(const AuditReport& report) {
   const std::vector<std::string> unchecked = describe_unchecked(report);
-  std::string line = describe_coverage(report);
+  std::string line = concat(part_of(report), describe_coverage(report));
   if (!unchecked.empty()) line += concat("; ", unchecked.front());
   if (unchecked.size() > 1) line += concat(", and ", unchecked.size() - 1, " more");
   const std::string sharpness = describe_audit_sharpness(report);
@@ -62,7 +68,7 @@ std::string describe_holding(const AuditReport& report) {
 }
 
 std::string describe_broken(const AuditReport& report) {
-  std::string line = audit_headline(report, report.findings.front());
+  std::string line = concat(part_of(report), audit_headline(report, report.findings.front()));
   const std::size_t others = report.findings.size() - 1;
   const std::string aside = concat(" (and ", plural(others, "other finding"), ")");
   if (others > 0 && line.size() + aside.size() + 8 <= kLongestAnswer) line += aside;
@@ -282,7 +288,9 @@ AuditAnswer audit_answer(const AuditReport& report) {
     case AuditVerdict::kHolds:
       return {"HOLDS", "32", describe_holding(report)};
     case AuditVerdict::kInconclusive:
-      return {"INCONCLUSIVE", "33", concat("nothing is broken, but ", printable(report.why))};
+      return {"INCONCLUSIVE", "33",
+              concat(report.interrupted ? "" : "nothing is broken, but ", part_of(report),
+                     printable(report.why))};
     case AuditVerdict::kBroken:
       break;
   }

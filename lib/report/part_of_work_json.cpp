@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "report/audit_report.h"
 #include "report/compare_report_json.h"
 #include "report/result_json.h"
 
@@ -13,7 +14,7 @@ using base::JsonCursor;
 comparison::PartNumber part_number_from(const JsonCursor& part) {
   const comparison::PartNumber number{part.require("index").as_count(),
                                       part.require("of").as_count()};
-  if (number.index < 1 || number.index > number.of) {
+  if (number.index < 1 || number.index > number.of || number.of > comparison::kMostParts) {
     throw part.error("there is no part ", number.index, " of ", number.of);
   }
   return number;
@@ -24,17 +25,27 @@ comparison::PartNumber part_number_from(const JsonCursor& part) {
 std::string comparison_id_text(const comparison::ComparisonId& id) {
   json facts = json::array();
   for (const auto& [what, state] : id.facts) facts.push_back({what, state});
-  const json out{{"reference", id.reference}, {"candidate", id.candidate}, {"noise", id.noise},
-                 {"tolerance", id.tolerance}, {"layout", id.layout},       {"map", id.map},
-                 {"truth", id.truth},         {"only", id.only},           {"skip", id.skip},
-                 {"kind", id.kinds},          {"step", id.steps},          {"common", id.common},
+  const json out{{"reference", id.reference},
+                 {"candidate", id.candidate},
+                 {"noise", id.noise},
+                 {"tolerance", id.tolerance},
+                 {"layout", id.layout},
+                 {"map", id.map},
+                 {"truth", id.truth},
+                 {"only", id.only},
+                 {"skip", id.skip},
+                 {"kind", id.kinds},
+                 {"step", id.steps},
+                 {"common", id.common},
+                 {"specification", id.specification},
+                 {"exact", id.exact},
                  {"facts", std::move(facts)}};
   return dumped(out);
 }
 
 comparison::ComparisonId comparison_id_from(const JsonCursor& cursor) {
   cursor.allow_keys({"reference", "candidate", "noise", "tolerance", "layout", "map", "truth",
-                     "only", "skip", "kind", "step", "common", "facts"});
+                     "only", "skip", "kind", "step", "common", "specification", "exact", "facts"});
   comparison::ComparisonId id;
   id.reference = cursor.require("reference").as_string();
   id.candidate = cursor.require("candidate").as_string();
@@ -48,6 +59,8 @@ comparison::ComparisonId comparison_id_from(const JsonCursor& cursor) {
   id.kinds = cursor.require("kind").as_strings();
   for (const JsonCursor& step : cursor.require("step").items()) id.steps.push_back(step.as_count());
   id.common = cursor.require("common").as_bool();
+  id.specification = cursor.require("specification").as_string();
+  id.exact = cursor.require("exact").as_bool();
   for (const JsonCursor& fact : cursor.require("facts").items()) {
     const std::vector<std::string> both = fact.as_strings();
     if (both.size() != 2) throw fact.error("expected what it is about, and what it was");
@@ -60,18 +73,23 @@ comparison::PartOfWork parse_share(std::string_view report, const std::string& f
   const base::JsonDocument document(report, file);
   const JsonCursor root = document.root();
   const JsonCursor schema = root.require("schema");
-  if (schema.as_string() != kReportSchema) {
+  const bool of_audit = schema.as_string() == kAuditSchema;
+  if (!of_audit && schema.as_string() != kReportSchema) {
     throw schema.error("\"", base::printable(schema.as_string()), "\" is not \"", kReportSchema,
-                       "\"");
+                       "\" or \"", kAuditSchema, "\"");
   }
   const auto part = root.find("part");
   if (!part) {
-    throw root.error("a report of all tensors; only those of `ttrace compare --part` are merged");
+    throw root.error("a report of all tensors; only those of --part are merged");
   }
   part->allow_keys({"index", "of", "interrupted", "comparison", "measurements"});
-  return {part_number_from(*part), part->require("interrupted").as_bool(),
-          comparison_id_from(part->require("comparison")),
-          part->require("measurements").as_strings()};
+  comparison::PartOfWork share{part_number_from(*part), part->require("interrupted").as_bool(),
+                               comparison_id_from(part->require("comparison")),
+                               part->require("measurements").as_strings()};
+  if (of_audit != share.comparison.reference.empty()) {
+    throw part->error("is of another command than the report");
+  }
+  return share;
 }
 
 }  // namespace ttrace::report

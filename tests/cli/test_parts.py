@@ -20,14 +20,18 @@ NOISE = [flag for i in (1, 2, 3) for flag in ("--noise", TESTDATA / f"noise{i}.h
 REF = TESTDATA / "ref.h5"
 
 
-def parts_of(ttrace: Run, folder: Path, of: int, *arguments: str | Path) -> list[Path]:
+def parts_of(
+    ttrace: Run, folder: Path, of: int, *arguments: str | Path, command: str = "compare"
+) -> list[Path]:
     files = [folder / f"part{i}.json" for i in range(1, of + 1)]
     for i, file in enumerate(files, 1):
-        done = ttrace("compare", *arguments, "--part", f"{i}/{of}", "--json", file)
+        done = ttrace(command, *arguments, "--part", f"{i}/{of}", "--json", file)
         assert done.returncode in (MATCH, DIVERGED, INCONCLUSIVE), done.stderr
-        report = read_report(file)
+        report = json.loads(file.read_text()) if command == "audit" else read_report(file)
         assert report["exit_code"] == done.returncode
-        assert f"This is part {i} of {of} " in done.stdout
+        assert (f"part {i} of {of}: " if command == "audit" else f"This is part {i} of {of} ") in (
+            done.stdout
+        )
     return files
 
 
@@ -35,9 +39,11 @@ def merged(ttrace: Run, files: list[Path], *arguments: str | Path) -> CompletedP
     return ttrace("report", "merge", *files, *arguments)
 
 
-def check_merge(ttrace: Run, folder: Path, of: int, *arguments: str | Path) -> None:
-    whole = ttrace("compare", *arguments, "--json", folder / "whole.json", "--all")
-    files = parts_of(ttrace, folder, of, *arguments)
+def check_merge(
+    ttrace: Run, folder: Path, of: int, *arguments: str | Path, command: str = "compare"
+) -> None:
+    whole = ttrace(command, *arguments, "--json", folder / "whole.json", "--all")
+    files = parts_of(ttrace, folder, of, *arguments, command=command)
     files.reverse()
     again = merged(ttrace, files, "--json", folder / "merged.json", "--all")
     assert again.returncode == whole.returncode, again.stderr
@@ -93,7 +99,9 @@ def test_parts_are_balanced(ttrace: Run, tmp_path: Path) -> None:
     assert max(read) < 1.2 * min(read), read
 
 
-@pytest.mark.parametrize("part", ["0/3", "4/3", "1", "1/", "/2", "a/b", "1/0", "-1/2", "1/2/3"])
+@pytest.mark.parametrize(
+    "part", ["0/3", "4/3", "1", "1/", "/2", "a/b", "1/0", "-1/2", "1/2/3", "1/9999999"]
+)
 def test_parts_that_there_are_not(ttrace: Run, part: str) -> None:
     done = ttrace("compare", REF, TESTDATA / "tp2sp", f"--part={part}")
     check_refused(done, f"--part {part}: expected a part and how many there are")
@@ -104,8 +112,17 @@ def three(ttrace: Run, tmp_path: Path) -> list[Path]:
     return parts_of(ttrace, tmp_path, 3, REF, TESTDATA / "tp2sp")
 
 
-def test_a_missing_part(ttrace: Run, three: list[Path]) -> None:
-    check_refused(merged(ttrace, [three[0], three[2]]), "part 2 of 3 is not among the files given")
+def test_missing_parts(ttrace: Run, three: list[Path]) -> None:
+    done = merged(ttrace, [three[0], three[2]], "--json", three[0].with_name("merged.json"))
+    check_answer(done, INCONCLUSIVE, "INCONCLUSIVE  part 2 of 3 is missing, with ")
+    report = read_report(three[0].with_name("merged.json"))
+    own = json.loads(three[1].read_text())["counts"]["total"]
+    lacking = [r for r in report["results"] if "which is missing" in r.get("reason", "")]
+    assert 0 < len(lacking) < own
+    assert {r["outcome"] for r in lacking} == {"skipped_by_rule"}
+    assert f", with {len(lacking)} of " in report["why"]
+    done = merged(ttrace, three[:1])
+    check_answer(done, INCONCLUSIVE, "INCONCLUSIVE  parts 2 and 3 of 3 are missing, with ")
 
 
 def test_a_doubled_part(ttrace: Run, three: list[Path]) -> None:
@@ -143,6 +160,8 @@ def test_what_is_not_a_part(ttrace: Run, three: list[Path], tmp_path: Path) -> N
     check_refused(merged(ttrace, [whole]), f"{whole}: the top level: a report of all tensors")
     whole.write_text('{"schema": "ttrace.manifest/2"}')
     check_refused(merged(ttrace, [whole]), f'{whole}: /schema: "ttrace.manifest/2" is not')
+    whole.write_text(three[1].read_text().replace("ttrace.report/2", "ttrace.audit/1"))
+    check_refused(merged(ttrace, [whole]), f"{whole}: /part: is of another command")
     check_refused(merged(ttrace, [tmp_path / "none.json"]), f"{tmp_path}/none.json: cannot be read")
     for share in (0.1, 0.5, 0.9, 0.999):
         text = three[1].read_text()
@@ -157,6 +176,7 @@ def test_what_is_not_a_part(ttrace: Run, three: list[Path], tmp_path: Path) -> N
         (lambda part: part.update(more=1), "/part/more: unknown key"),
         (lambda part: part.pop("of"), '/part: the key "of" is missing'),
         (lambda part: part.update(index=4), "/part: there is no part 4 of 3"),
+        (lambda part: part.update(of=10**12), "/part: there is no part 2 of 1000000000000"),
         (lambda part: part.update(interrupted=True), "part 2 was interrupted"),
         (lambda part: part["comparison"].update(more=1), "/part/comparison/more: unknown key"),
         (lambda part: part["comparison"]["facts"].append(["a"]), "/part/comparison/facts/"),

@@ -15,6 +15,6 @@ def json_but_environment(path: Path) -> str:
 
 def text_but_environment(text: str) -> str:
     # The line may have been folded at any of its spaces.
-    changed, count = re.subn(r"\s·\s+cpu\s[^()]*?\sin\s+[0-9.]+\s+s\n", "\n", text)
+    changed, count = re.subn(r"\s·\s+cpu\s[^()]*?\s(in|·)\s+[0-9.]+\s+s\n", "\n", text)
     assert count == 1, text
     return changed

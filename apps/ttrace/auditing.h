@@ -1,0 +1,54 @@
+// An audit as requested by flags. Shared by `audit` and `report merge`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "audit/verdict.h"
+#include "engine/audit_trace.h"
+#include "flags/selection.h"
+#include "inputs.h"
+#include "shared_work.h"
+#include "specification/specification.h"
+
+namespace ttrace::app {
+
+struct AuditedRunFlags {
+  std::string run;
+  std::string specification;
+  std::string layout;
+  std::string tolerance;
+  unsigned threads = 0;
+  bool exact = false;
+  SelectionFlags selection;
+
+  // Throws a usage error if `output` would overwrite one of the files that are read.
+  void require_not_input(const std::string& output) const;
+};
+
+// The flags that request the audit `id`.
+AuditedRunFlags audit_flags_of(const comparison::ComparisonId& id);
+
+class SharedAudit : public SharedWork {
+ public:
+  // `flags` must outlive this. Throws an input error naming the file that cannot be read.
+  explicit SharedAudit(const AuditedRunFlags& flags);
+
+  comparison::ComparisonId id() const override;
+  void run(comparison::Checkpoint* work, comparison::WorkDivision division,
+           const std::atomic<bool>* stop) override;
+  bool interrupted() const override { return report_.interrupted.has_value(); }
+  void add_to_why(const std::string& text) override { report_.why += text; }
+  void set_part(comparison::PartOfWork part) override { report_.part = std::move(part); }
+  Answer answer() const override;
+
+ private:
+  const AuditedRunFlags& flags_;
+  const OpenedTrace trace_;
+  engine::AuditOptions options_;
+  std::optional<specification::Specification> specification_;
+  audit::AuditReport report_;
+};
+
+}  // namespace ttrace::app

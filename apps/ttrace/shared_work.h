@@ -1,0 +1,75 @@
+// Work that several processes share (--part, mpirun), or that goes on where an earlier process
+// stopped (--resume): a comparison or an audit. What is here does not know which.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "answer_output.h"
+#include "comparison/checkpoint.h"
+#include "comparison/division.h"
+#include "flags/policy.h"
+#include "mpi_ranks.h"
+#include "trace/source.h"
+
+namespace ttrace::app {
+
+struct SharedWorkFlags {
+  std::string resume;  // a file, or empty
+  std::string part;    // "2/8", or empty
+  std::string mpi = "auto";
+
+  // `does`: "compare", "audit".
+  void add_to(CLI::App& command, const std::string& does);
+};
+
+// A comparison or an audit, with its inputs open.
+class SharedWork {
+ public:
+  SharedWork() = default;
+  SharedWork(const SharedWork&) = delete;
+  SharedWork& operator=(const SharedWork&) = delete;
+  virtual ~SharedWork() = default;
+
+  // What was requested, and the current state of the files.
+  virtual comparison::ComparisonId id() const = 0;
+  // Makes the report: of all, or of the part of the division. What `work` has is not measured
+  // again. Once `stop` is true, the report may end with what is known; may be null.
+  virtual void run(comparison::Checkpoint* work, comparison::WorkDivision division,
+                   const std::atomic<bool>* stop) = 0;
+
+  // Of the report.
+  virtual bool interrupted() const = 0;
+  virtual void add_to_why(const std::string& text) = 0;
+  virtual void set_part(comparison::PartOfWork part) = 0;
+  virtual Answer answer() const = 0;
+};
+
+// Runs all of the work, or the share that the flags select. SIGINT and SIGTERM end it early with a
+// report of what is known; a second signal ends the process at once. `for_merge`: with --part,
+// includes in the report what a merge needs, which is returned.
+comparison::PartOfWork run_share(SharedWork& work, const SharedWorkFlags& flags, bool for_merge);
+
+// Runs the work as one of the processes that mpirun has started. Measures this rank's share; rank 0
+// then reports on all shares and returns the exit code of the verdict, the other ranks return 0. If
+// a rank throws, the job ends. `open` is called once the output files are open.
+int run_as_rank(const MpiRank& me, const SharedWorkFlags& flags, const AnswerFlags& answer,
+                const PolicyFlags& policy,
+                const std::function<std::unique_ptr<SharedWork>()>& open);
+
+// The rank, unless the flags say that this is one process.
+std::optional<MpiRank> rank_of(const SharedWorkFlags& flags);
+
+// --known, --require and --since are of the whole. Throws a usage error beside --part.
+void require_whole_for(const PolicyFlags& policy, const SharedWorkFlags& flags);
+
+// Facts of an id: what a trace and a text file are now. `file` may be empty.
+void add_trace(const trace::Source& source, comparison::ComparisonId& id);
+void add_text(const std::string& file, comparison::ComparisonId& id);
+
+}  // namespace ttrace::app
