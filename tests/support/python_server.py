@@ -18,7 +18,7 @@ PRELOADED = (
     "torch.distributed.pipelining",
     "torch.distributed.tensor.parallel",
     "transformers",
-    "ttrace_torch",
+    "ttrace_torch.collector",
 )
 
 
