@@ -178,6 +178,26 @@ TEST_CASE("shards of a sum that have their own rank's terms alone were never red
                                 "micro-batch 0") != std::string::npos);
 }
 
+TEST_CASE("a sum on one stage of a pipeline was not reduced over the axis of its terms") {
+  TwoRuns runs(make_mesh({{"pp", 2}, {"dp", 2}}));
+  const Values terms[] = {random_values(64, 20), random_values(64, 21)};
+  for (const std::uint64_t mb : {0, 1}) {
+    trace::TensorEntry entry = make_entry("w", {16, 4}, Kind::kParamGrad);
+    entry.key.microbatch = mb;
+    runs.reference().put(entry, terms[mb]);
+    entry.held_at = {{"pp", {1}}, {"dp", {mb}}};
+    runs.candidate().put(entry, terms[mb]);
+  }
+  Values candidate = terms[0];
+  std::copy(terms[1].begin() + 32, terms[1].end(), candidate.begin() + 32);
+  runs.put(make_entry("w", {16, 4}, Kind::kMainGrad), minus(terms[0], times(-1, terms[1])),
+           candidate, {{"pp", trace::Only{1}}, {"dp", trace::Shard{0, {}}}});
+  const std::vector<Cause> causes = runs.causes();
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].name == "missing_reduction");
+  CHECK(causes[0].axis == "dp");
+}
+
 TEST_CASE("a sum that lacks a term on all ranks is a wrong sum") {
   Gradients made;
   made.runs.put(make_entry("w", {16, 4}, Kind::kMainGrad), made.sum, made.first);

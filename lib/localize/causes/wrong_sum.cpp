@@ -82,7 +82,7 @@ std::optional<LinearFit> fit(const FitSums& sums) {
 struct Term {
   measure::TensorRef tensor;
   std::string words;              // "micro-batch 1", "tp 0"
-  std::string axis;               // the axis at whose coordinates the terms are, or empty
+  std::string axis;               // over which it is one of the coordinates' terms, or empty
   std::set<std::uint64_t> ranks;  // that have it
 };
 
@@ -94,16 +94,27 @@ std::set<std::uint64_t> ranks_of(const measure::TensorRef& tensor) {
   return ranks;
 }
 
-// The axis of more than one coordinate of which the tensor is at one alone.
-std::string axis_of(const trace::TensorEntry& entry, const trace::Mesh& mesh) {
-  for (const trace::MeshAxis& axis : mesh.axes) {
-    const auto held = entry.held_at.find(axis.name);
-    if (axis.size > 1 && held != entry.held_at.end() && held->second.size() == 1) return axis.name;
-    const auto placed = entry.placements.find(axis.name);
-    if (axis.size > 1 && placed != entry.placements.end() &&
-        std::holds_alternative<trace::Only>(placed->second)) {
-      return axis.name;
+bool is_of(const trace::Mesh& mesh, std::uint64_t rank) {
+  if (mesh.ranks.empty()) return rank < layout::mesh_size(mesh);
+  return std::find(mesh.ranks.begin(), mesh.ranks.end(), rank) != mesh.ranks.end();
+}
+
+// The axis along which the ranks of a term lie elsewhere than those of a shard, or empty.
+std::string axis_between(const trace::Mesh& mesh, const std::set<std::uint64_t>& of_term,
+                         const std::set<std::uint64_t>& of_shard) {
+  const auto unknown = [&](std::uint64_t rank) { return !is_of(mesh, rank); };
+  for (const auto* ranks : {&of_term, &of_shard}) {
+    if (std::any_of(ranks->begin(), ranks->end(), unknown)) return "";
+  }
+  const auto along = [&](std::size_t axis, const std::set<std::uint64_t>& ranks) {
+    std::set<std::uint64_t> coordinates;
+    for (const std::uint64_t rank : ranks) {
+      coordinates.insert(layout::coordinates_of(mesh, rank)[axis]);
     }
+    return coordinates;
+  };
+  for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
+    if (along(a, of_term) != along(a, of_shard)) return mesh.axes[a].name;
   }
   return "";
 }
@@ -135,7 +146,7 @@ std::vector<Term> terms_of(const Case& the_case) {
         terms.push_back(std::move(term));
       }
     }
-    if (!split) terms.push_back({whole, microbatch, axis_of(entry, mesh), {}});
+    if (!split) terms.push_back({whole, microbatch, "", {}});
   }
   if (terms.size() < 2 || terms.size() > kMostTerms) return {};
   for (Term& term : terms) term.ranks = ranks_of(term.tensor);
@@ -249,13 +260,16 @@ bool is_simple(double weight, const std::vector<double>& sizes) {
   return false;
 }
 
+const trace::Mesh& mesh_of_case(const Case& the_case) {
+  const trace::TensorEntry& entry = *layout::stored_in(*the_case.candidate.view).front();
+  return the_case.candidate.source->manifest().meshes.at(entry.mesh);
+}
+
 // What may be a factor of a weight beside small numbers.
 std::vector<double> sizes_of(const Case& the_case, std::size_t terms) {
   constexpr std::size_t kMostAxes = 4;
   std::vector<double> sizes{static_cast<double>(terms)};
-  const trace::TensorEntry& entry = *layout::stored_in(*the_case.candidate.view).front();
-  for (const trace::MeshAxis& axis :
-       the_case.candidate.source->manifest().meshes.at(entry.mesh).axes) {
+  for (const trace::MeshAxis& axis : mesh_of_case(the_case).axes) {
     if (axis.size > 1 && sizes.size() <= kMostAxes) {
       sizes.push_back(static_cast<double>(axis.size));
     }
@@ -296,6 +310,7 @@ std::vector<Cause> find_wrong_sum(const Case& the_case) {
   bool others_lack = false;  // a shard has all of its rank's own terms and none of the others
   bool mixed = false;        // something else
   std::string axis;
+  const trace::Mesh& mesh = mesh_of_case(the_case);
   for (const Shard& shard : shards_of(the_case)) {
     const auto found = fit_in(terms, shard.tensor, shard.boxes);
     if (!found) return {};
@@ -307,7 +322,9 @@ std::vector<Cause> find_wrong_sum(const Case& the_case) {
       const bool lacks = std::count(weights.lacking.begin(), weights.lacking.end(), t) > 0;
       const bool own = shares(terms[t].ranks, shard.ranks);
       own_alone = own_alone && lacks != own;
-      if (lacks && axis.empty()) axis = terms[t].axis;
+      if (!lacks || !axis.empty()) continue;
+      axis =
+          terms[t].axis.empty() ? axis_between(mesh, terms[t].ranks, shard.ranks) : terms[t].axis;
     }
     (own_alone ? others_lack : mixed) = true;
     if (!text.empty()) text += "; ";
