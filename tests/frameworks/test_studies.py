@@ -11,7 +11,9 @@ from support.ttrace_cli import REPOSITORY
 FOLDERS = ["lib/torch", "tests", "tests/frameworks"]
 
 
-@pytest.mark.parametrize("study", ["real_size.study", "real_size.lies", "hunt.hunt"])
+@pytest.mark.parametrize(
+    "study", ["real_size.study", "real_size.lies", "hunt.hunt", "releases.study"]
+)
 def test_a_study_starts(python, study):
     path = os.pathsep.join(str(REPOSITORY / folder) for folder in FOLDERS)
     done = run_python(
