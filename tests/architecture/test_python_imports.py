@@ -46,6 +46,7 @@ ORDER = (
     "private_names",
     "doctor",
     "matrix",
+    "ray",
     "testing",
     "__main__",
     "collector",

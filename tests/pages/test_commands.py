@@ -26,6 +26,7 @@ ELSEWHERE = {
     "ttrace run --candidate": "tests/e2e/test_run.py, with a script of its own",
     "ttrace audit healthy": "tests/real_size: 124 million parameters",
     "job=$(sbatch": "scripts/try_slurm.sh",
+    "python -m ttrace_torch.ray": "tests/torch/test_ray.py, where Ray is installed",
 }
 # Blocks of outputs alone, by a part of the first line: the test that makes it, or the source of the
 # sentence where the run behind the page is no test.
@@ -40,6 +41,7 @@ OUTPUTS = {
     "tracer = tt.trace(": "tests/by_hand/test_suggestions.py",
     "these layouts fit the reference": "tests/by_hand/test_suggestions.py",
     "a trace of many ranks": "tests/conformance",
+    "parts on 2 of 3 nodes": "tests/torch/test_ray.py",
     "/step_<6 digits>": "tests/conformance",
 }
 SHOWN = blocks("")
