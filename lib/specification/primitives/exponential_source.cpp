@@ -1,6 +1,8 @@
 // The loop of add_exponentials(). Compiled once per instruction set: TTRACE_EXPONENTIALS names it.
+#include <cstdint>
 #include <cstring>
 
+#include "base/functions/exponential.h"
 #include "specification/primitives/exponential.h"
 
 namespace ttrace::specification {
@@ -27,7 +29,7 @@ double add_all_exponentials(const double* x, double shift, double* out, std::uin
     for (std::uint64_t v = 0; v < kSums / kWidth; ++v) {
       Numbers part;
       std::memcpy(&part, block + v * kWidth, sizeof part);
-      part = exponential_of<Numbers, Integers>(part - shift);
+      part = base::exponential_of<Numbers, Integers>(part - shift);
       std::memcpy(block + v * kWidth, &part, sizeof part);
     }
     if (out != nullptr) std::memcpy(out + i, block, held * sizeof(double));

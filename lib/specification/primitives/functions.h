@@ -5,14 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <numbers>
 
-#include "specification/primitives/exponential.h"
+#include "base/functions.h"
 
 namespace ttrace::specification {
 
-inline double exponential(double x) { return exponential_of<double, std::int64_t>(x); }
+using base::exponential;
 inline double logarithm(double x) { return std::log(x); }
 inline double sine(double x) { return std::sin(x); }
 inline double cosine(double x) { return std::cos(x); }

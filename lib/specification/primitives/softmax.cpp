@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "specification/primitives/exponential.h"
 #include "specification/primitives/families.h"
 #include "specification/primitives/functions.h"
 #include "specification/primitives/loops.h"
