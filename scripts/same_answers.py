@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import random
 import shutil
 import subprocess
@@ -180,6 +181,17 @@ class Answer:
     files: dict[str, Any]
 
 
+def same(was: Any, now: Any, relative: float) -> bool:
+    """Whether two answers are equal, but for numbers that differ by at most that share of them."""
+    if isinstance(was, dict) and isinstance(now, dict):
+        return was.keys() == now.keys() and all(same(was[key], now[key], relative) for key in was)
+    if isinstance(was, list) and isinstance(now, list):
+        return len(was) == len(now) and all(map(same, was, now, [relative] * len(was)))
+    if isinstance(was, float) and isinstance(now, float):
+        return was == now or math.isclose(was, now, rel_tol=relative)
+    return bool(was == now)
+
+
 def answer(ttrace: str, case: Case) -> Answer:
     with tempfile.TemporaryDirectory() as name:
         done = subprocess.run(
@@ -204,6 +216,7 @@ def main() -> int:
     parser.add_argument("--random", type=int, default=60, help="random traces")
     parser.add_argument("--damaged", type=int, default=200, help="damaged files")
     parser.add_argument("--gallery", type=int, default=0, help="bugs of the gallery, which trains")
+    parser.add_argument("--relative", type=float, default=0, help="by how much numbers may differ")
     parser.add_argument("--texts", action="store_true", help="show texts that changed, too")
     given = parser.parse_args()
     before, after = (str(Path(program).resolve()) for program in (given.before, given.after))
@@ -224,7 +237,7 @@ def main() -> int:
                 was, now = answer(before, case), answer(after, case)
                 count += 1
                 codes[was.code] = codes.get(was.code, 0) + 1
-                if was.code != now.code or was.files != now.files:
+                if was.code != now.code or not same(was.files, now.files, given.relative):
                     differ.append(f"{case.name}: exit codes {was.code}, {now.code}")
                     print("differs:", differ[-1], flush=True)
                 elif was.text.splitlines()[:1] != now.text.splitlines()[:1]:

@@ -231,7 +231,7 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) {
   if (!unit.empty()) {
     const std::size_t place = kUnits.find(unit);
     if (unit.size() != 1 || place == std::string_view::npos) return std::nullopt;
-    factor = std::exp2(10.0 * static_cast<double>(place + 1));
+    factor = std::ldexp(1.0, 10 * static_cast<int>(place + 1));
   }
   const double bytes = std::floor(number * factor);
   if (bytes >= 0x1p63) return std::nullopt;

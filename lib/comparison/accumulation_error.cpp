@@ -201,7 +201,8 @@ std::vector<double> AccumulationError::of_main(const TensorKey& key) const {
   const double scale = product / square;  // clipped, averaged, or without the loss's scale
   double apart = 0;
   for (std::size_t j = 0; j < main.size(); ++j) {
-    apart += std::pow(main[j] - scale * raw[j], 2);
+    const double rest = main[j] - scale * raw[j];
+    apart += rest * rest;
     lost[j] *= scale;
   }
   if (!(std::sqrt(apart) <= epsilon * std::abs(scale) * std::sqrt(square))) return {};

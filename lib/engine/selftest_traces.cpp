@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/functions.h"
 #include "base/text.h"
 #include "comparison/accumulation_error.h"
 #include "comparison/fault_plan.h"
@@ -31,7 +32,7 @@ constexpr int kPerDecade = 8;
 std::vector<double> ladder() {
   std::vector<double> sizes;
   for (int k = -kDecades * kPerDecade; k <= 0; ++k) {
-    sizes.push_back(std::pow(10.0, static_cast<double>(k) / kPerDecade));
+    sizes.push_back(base::power(10.0, static_cast<double>(k) / kPerDecade));
   }
   return sizes;
 }

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/functions.h"
 #include "base/text.h"
 #include "judge/noise_rule.h"
 
@@ -79,7 +80,7 @@ double fallback_multiplier(double epsilon, bool fp8) {
 Tolerance fallback_tolerance(double reference_norm, double epsilon, std::uint64_t elements,
                              std::uint64_t depth, double typical_rms, const FallbackRun& run,
                              double quantum) {
-  const double growth = std::pow(kGrowthPerLayer, static_cast<double>(depth));
+  const double growth = base::power(kGrowthPerLayer, static_cast<double>(depth));
   Tolerance tolerance;
   tolerance.rule = Rule::kFallback;
   tolerance.epsilon = epsilon;

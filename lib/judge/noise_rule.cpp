@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/functions.h"
 #include "base/text.h"
 
 namespace ttrace::judge {
@@ -72,17 +73,12 @@ double beta_fraction(double a, double b, double x) {
   return fraction;
 }
 
-// std::lgamma writes the global variable signgam: a data race between threads.
-double log_gamma(double x) {
-  int sign = 0;
-  return ::lgamma_r(x, &sign);
-}
-
 double regularized_beta(double a, double b, double x) {
   if (x <= 0) return 0;
   if (x >= 1) return 1;
-  const double front = std::exp(log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * std::log(x) +
-                                b * std::log1p(-x));
+  const double front =
+      base::exponential(base::log_gamma(a + b) - base::log_gamma(a) - base::log_gamma(b) +
+                        a * base::logarithm(x) + b * base::logarithm_of_1_plus(-x));
   if (x < (a + 1) / (a + b + 2)) return front * beta_fraction(a, b, x) / a;
   return 1 - front * beta_fraction(b, a, 1 - x) / b;
 }
@@ -99,9 +95,9 @@ double NoiseEstimate::largest_value() const {
 
 double three_digits_up(double value) {
   if (!(value > 0) || !std::isfinite(value)) return value;
-  const double exponent = std::floor(std::log10(value)) - 2;
+  const double exponent = std::floor(base::decimal_logarithm(value)) - 2;
   // Dividing whole numbers gives exactly the decimal fraction that a calibration file shows.
-  const double power = std::pow(10, std::abs(exponent));
+  const double power = base::power(10, std::abs(exponent));
   return exponent < 0 ? std::ceil(value * power) / power : std::ceil(value / power) * power;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/functions.h"
 #include "base/text.h"
 #include "layout/mesh.h"
 #include "localize/phase.h"
@@ -46,7 +47,8 @@ std::string describe_gradient_sharpness(const AuditReport& report) {
   const double bound = *report.sharpness.gradient;
   // As many digits as tell the factor from 1.
   const int digits =
-      bound > 0 ? std::clamp(static_cast<int>(std::ceil(-std::log10(bound))) + 1, 2, 9) : 9;
+      bound > 0 ? std::clamp(static_cast<int>(std::ceil(-base::decimal_logarithm(bound))) + 1, 2, 9)
+                : 9;
   std::snprintf(factor.data(), factor.size(), "%.*f", digits, 1 + bound);
   return concat("; a factor of ", factor.data(), " in 9 of 10 gradients would show");
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/display_limits.h"
+#include "base/functions.h"
 #include "base/text.h"
 #include "localize/phase.h"
 #include "localize/place.h"
@@ -91,7 +92,8 @@ std::string_view bar_of(double used) {
   constexpr std::array<std::string_view, 7> kBars{"▂", "▃", "▄", "▅", "▆", "▇", "█"};
   if (used < 0) return "?";
   if (used <= 1) return "▁";
-  const double height = std::isfinite(used) ? 1.5 * std::log10(used) : 6;  // 10⁴ is the highest
+  const double height =
+      std::isfinite(used) ? 1.5 * base::decimal_logarithm(used) : 6;  // 10⁴ is the highest
   return kBars.at(static_cast<std::size_t>(std::clamp(height, 0.0, 6.0)));
 }
 

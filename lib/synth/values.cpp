@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/functions.h"
 #include "layout/mesh.h"
 #include "synth/fault.h"
 #include "tensor/codec.h"
@@ -122,8 +123,8 @@ void Values::fill_updated(const tensor::Box& box, std::span<double> out) const {
   }
   const auto number = [&](const char* name) { return optimizer_.numbers.at(name); };
   const double updates = number("updates");
-  const double correction1 = 1 - std::pow(optimizer_.betas[0], updates);
-  const double root2 = std::sqrt(1 - std::pow(optimizer_.betas[1], updates));
+  const double correction1 = 1 - base::power(optimizer_.betas[0], updates);
+  const double root2 = std::sqrt(1 - base::power(optimizer_.betas[1], updates));
   const auto b1 = static_cast<float>(optimizer_.betas[0]);
   const auto b2 = static_cast<float>(optimizer_.betas[1]);
   const auto added1 = static_cast<float>(1 - optimizer_.betas[0]);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/functions.h"
 #include "base/text.h"
 #include "localize/causes/cause.h"
 #include "localize/causes/trial.h"
@@ -64,7 +65,7 @@ double spacing_around(const Fraction& fraction) {
 // The power of ten of the first digit; 0 for zero and infinity.
 int decimal_place(double value) {
   if (value == 0 || !std::isfinite(value)) return 0;
-  return static_cast<int>(std::floor(std::log10(std::abs(value))));
+  return static_cast<int>(std::floor(base::decimal_logarithm(std::abs(value))));
 }
 
 std::string decimal(double factor, double uncertainty) {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/functions.h"
 #include "base/text.h"
 #include "localize/causes/trial.h"
 
@@ -154,7 +155,7 @@ std::vector<Cause> find_shifted(const Case& the_case) {
       // Slices of which the hypothesis says nothing must not be most of the difference.
       const double whole = difference_of(the_case);
       if (found.unknown * found.unknown > whole * whole / 2) continue;
-      const double left = std::hypot(found.left, found.unknown);
+      const double left = base::hypotenuse(found.left, found.unknown);
       return {{"shifted",
                "",
                base::concat("along dimension ", dim, " ", shift.how,

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/functions.h"
+
 namespace ttrace::measure {
 
 std::optional<double> unit_roundoff(tensor::DType dtype) {
@@ -130,14 +132,14 @@ void set_adam(const Hyperparameters& h, const StepRoundoffs& r, UpdateFormula& f
   const double b1 = h.beta1;
   const double b2 = h.beta2;
   const auto t = static_cast<double>(h.updates);
-  const double correction1 = 1 - std::pow(b1, t);
-  const double correction2 = 1 - std::pow(b2, t);
+  const double correction1 = 1 - base::power(b1, t);
+  const double correction2 = 1 - base::power(b2, t);
   const double root2 = std::sqrt(correction2);
   const double beta_error = r.single_constants ? kBetaError : 0;
   // d(1 - b^t) = t · b^(t-1) · db
   const double constant_error = r.single_constants ? kCorrectionError : 0;
   const auto correction_error = [&](double b, double correction) {
-    return (constant_error + t * std::pow(b, t - 1) * beta_error) / correction + 4 * w;
+    return (constant_error + t * base::power(b, t - 1) * beta_error) / correction + 4 * w;
   };
   const double kept1 = std::max(b1, 1 - b1);  // lerp forms (1 - b1)·(g - m), the others b1·m
   // The factors are rounded once: an implementation has one rounding for each of theirs.

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/functions.h"
 #include "base/text.h"
 #include "report/page/read_parts.h"
 
@@ -34,7 +35,7 @@ std::string_view block_of(const std::optional<double>& used) {
   if (!used) return "·";
   if (!(*used > 0)) return kBlocks.front();
   constexpr double kDecadesBelow = 2;
-  const double height = 2 * (std::log10(*used) + kDecadesBelow);
+  const double height = 2 * (base::decimal_logarithm(*used) + kDecadesBelow);
   return kBlocks.at(static_cast<std::size_t>(std::clamp(height, 0.0, 7.0)));
 }
 

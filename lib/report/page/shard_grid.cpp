@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/display_limits.h"
+#include "base/functions.h"
 #include "base/text.h"
 #include "report/page/read_parts.h"
 #include "report/page/sections.h"
@@ -20,7 +21,7 @@ constexpr int kShades = 6;
 int shade_of(double share) {
   if (!(share > 0)) return 0;
   constexpr double kDecades = 4;
-  const double height = 1 + std::log10(share) / kDecades;
+  const double height = 1 + base::decimal_logarithm(share) / kDecades;
   return std::clamp(static_cast<int>(std::ceil(height * kShades)), 1, kShades);
 }
 

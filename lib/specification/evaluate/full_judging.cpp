@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/functions.h"
 #include "specification/primitives/loops.h"
 #include "tensor/codec.h"
 
@@ -150,7 +151,7 @@ void FullJudging::add_draw(const Value& moved_value, std::uint64_t draws) {
     drift += drifts[r];
     sums_.spread_fourth += fourths[r];
   }
-  sums_.moved = std::hypot(sums_.moved, drift / std::sqrt(weight));
+  sums_.moved = base::hypotenuse(sums_.moved, drift / std::sqrt(weight));
   sums_.draws = draws;
 }
 
@@ -213,7 +214,7 @@ void FullJudging::add_drift_of_storage() {
     const double e = expected_.data()[i];
     if (marks_[i] != 0) drift += (tensor::round_to(dtype_, e) - e) * e;
   }
-  sums_.moved = std::hypot(sums_.moved, drift);
+  sums_.moved = base::hypotenuse(sums_.moved, drift);
 }
 
 bool FullJudging::is_equal() const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/functions.h"
 #include "specification/evaluate/evaluation.h"
 #include "specification/primitives/loops.h"
 #include "specification/primitives/products.h"
@@ -185,8 +186,8 @@ Probed probe_expected(const Expression& expression, const ProductPlan& plan,
     double right_square = 0;
     for (const double norm : right_norms.elements()) right_square += norm * norm;
     const double sum_unit = sum_roundoff(product.dtype, 1, left.shape()[1]);
-    const double unit =
-        std::hypot(unit_roundoff(product.dtype), coherent_roundoff(product.dtype, left.shape()[1]));
+    const double unit = base::hypotenuse(unit_roundoff(product.dtype),
+                                         coherent_roundoff(product.dtype, left.shape()[1]));
     for (std::uint64_t r = 0; r < rows; ++r) {
       double square = 0;
       for (std::uint64_t p = 0; p < kProbes; ++p) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/functions.h"
 #include "specification/primitives/functions.h"
 #include "specification/primitives/noise.h"
 #include "specification/primitives/softmax.h"
@@ -130,8 +131,8 @@ void Attention::probabilities(const Head& head, std::uint64_t row, std::uint64_t
   const double coherent = coherent_roundoff(call_.dtype, depth_);
   for (std::uint64_t c = 0; c < reach; ++c) {
     if (noise) {
-      scores[c] +=
-          noise->at(number * columns_ + c) * std::hypot(length * keys[c], coherent * scores[c]);
+      scores[c] += noise->at(number * columns_ + c) *
+                   base::hypotenuse(length * keys[c], coherent * scores[c]);
     }
     scores[c] *= scale_;
     if (mask_) {
@@ -159,7 +160,8 @@ void Attention::probabilities(const Head& head, std::uint64_t row, std::uint64_t
     if (!(scores[c] > 0)) continue;
     // e^x is off by what x is off by.
     const double exponent = accumulator_ * logarithm(scores[c]);
-    scores[c] *= 1 + shared + std::hypot(unit_, exponent) * rounding.at(number * columns_ + c);
+    scores[c] *=
+        1 + shared + base::hypotenuse(unit_, exponent) * rounding.at(number * columns_ + c);
   }
 }
 
@@ -176,7 +178,8 @@ void Attention::round_products(const Head& head, const MatrixView& g, std::uint6
   const double coherent = coherent_roundoff(call_.dtype, width_);
   const Noise noise = call_.noise->stream(7);
   for (std::uint64_t c = 0; c < reach; ++c) {
-    line[c] += noise.at(row * columns_ + c) * std::hypot(length * values[c], coherent * line[c]);
+    line[c] +=
+        noise.at(row * columns_ + c) * base::hypotenuse(length * values[c], coherent * line[c]);
   }
 }
 
@@ -189,9 +192,9 @@ double Attention::rounding_of_inner(const MatrixView& g, std::uint64_t r, const 
                         output[e];
     square += term * term;
   }
-  const double of_output = std::hypot(unit_, coherent_roundoff(call_.dtype, reach));
+  const double of_output = base::hypotenuse(unit_, coherent_roundoff(call_.dtype, reach));
   const double of_sum = coherent_roundoff(call_.dtype, width_) * inner;
-  return call_.noise->stream(5).at(row) * std::hypot(of_output * std::sqrt(square), of_sum);
+  return call_.noise->stream(5).at(row) * base::hypotenuse(of_output * std::sqrt(square), of_sum);
 }
 
 }  // namespace ttrace::specification

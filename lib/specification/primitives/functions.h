@@ -1,6 +1,4 @@
-// Functions of one number. All calls of log, sin, cos, tanh, erf and pow of the primitives are
-// here: today the C library's, whose last bits differ between libraries and devices. exp is our
-// own.
+// Functions of one number that formulas are made of.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +9,14 @@
 
 namespace ttrace::specification {
 
+using base::cosine;
+using base::error_function;
 using base::exponential;
-inline double logarithm(double x) { return std::log(x); }
-inline double sine(double x) { return std::sin(x); }
-inline double cosine(double x) { return std::cos(x); }
-inline double hyperbolic_tangent(double x) { return std::tanh(x); }
-inline double error_function(double x) { return std::erf(x); }
-inline double power(double x, double y) { return std::pow(x, y); }
-inline double logarithm_of_1_plus(double x) { return std::log1p(x); }
+using base::hyperbolic_tangent;
+using base::logarithm;
+using base::logarithm_of_1_plus;
+using base::power;
+using base::sine;
 
 // log(1 + e^x), also where e^x overflows.
 inline double softplus(double x) {

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/functions.h"
 #include "base/text.h"
 #include "specification/primitives/families.h"
 #include "specification/primitives/noise.h"
@@ -84,7 +85,7 @@ Value loss(const EvaluationCall& call) {
     // The terms have one sign, and may be added up one after the other.
     const double stepwise = coherent_roundoff(call.dtype, target.size()) * total;
     total += call.noise->stream(1).at(0) *
-             std::hypot(sum_roundoff(call.dtype, norms, target.size()), stepwise);
+             base::hypotenuse(sum_roundoff(call.dtype, norms, target.size()), stepwise);
   }
   return Value::full({}, reduction == "mean" ? total / weights : total);
 }

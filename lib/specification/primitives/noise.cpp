@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/functions.h"
+
 namespace ttrace::specification {
 
 Noise Noise::stream(std::uint64_t number) const {
@@ -16,7 +18,7 @@ double sum_roundoff(tensor::DType dtype, double norms, std::uint64_t n, double r
   const double parts = roundings * unit_roundoff(dtype) * norms /
                        std::sqrt(static_cast<double>(std::max<std::uint64_t>(n, 1)));
   const double accumulator = kAccumulation * accumulation_roundoff(dtype) * norms;
-  return std::hypot(parts, accumulator);
+  return base::hypotenuse(parts, accumulator);
 }
 
 double coherent_roundoff(tensor::DType dtype, std::uint64_t n) {

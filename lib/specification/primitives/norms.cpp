@@ -1,6 +1,7 @@
 // Layer norm and RMS norm over the last dimensions, and their derivatives.
 #include <cmath>
 
+#include "base/functions.h"
 #include "base/text.h"
 #include "specification/primitives/families.h"
 #include "specification/primitives/loops.h"
@@ -106,7 +107,7 @@ struct NormalizedRows {
   // What is lost of an element h = (x - mean)·r, beyond what the statistics are off by: kernels
   // compute it as x·r - mean·r.
   double lost_of_normalised(double element, const Statistics& row) const {
-    return unit * std::hypot(element, row.mean) * row.scale;
+    return unit * base::hypotenuse(element, row.mean) * row.scale;
   }
 
   // The sums of squares, of their root and of its inverse.
@@ -201,7 +202,7 @@ Value grad_input(const EvaluationCall& call) {
       double inner = out[i] - mean_q - h * mean_qh;
       if (of_elements) {
         const double lost =
-            std::hypot(rows.unit * out[i], rows.lost_of_normalised(x[i], row) * mean_qh);
+            base::hypotenuse(rows.unit * out[i], rows.lost_of_normalised(x[i], row) * mean_qh);
         inner += of_elements->at(r * rows.length + i) * lost;
       }
       out[i] = row.scale * inner;
@@ -243,8 +244,10 @@ Value grad_weight(const EvaluationCall& call) {
       const double norms = std::sqrt(squares[i - begin] * static_cast<double>(rows.count));
       // As in reductions.cpp: rows may have been added up one after the other.
       out[i] += call.noise->stream(1).at(i) *
-                std::hypot(sum_roundoff(call.dtype, norms, rows.count, kRoundingsOfSum),
-                           stepwise[i - begin].lost(), std::sqrt(inside[i - begin]));
+                base::hypotenuse(
+                    base::hypotenuse(sum_roundoff(call.dtype, norms, rows.count, kRoundingsOfSum),
+                                     stepwise[i - begin].lost()),
+                    std::sqrt(inside[i - begin]));
     }
   });
   return result;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/functions.h"
 #include "specification/primitives/families.h"
 #include "specification/primitives/functions.h"
 #include "specification/primitives/loops.h"
@@ -117,7 +118,7 @@ double sum_noise(const EvaluationCall& call, const double* x, std::uint64_t n,
   const double lost =
       sum_roundoff(call.dtype, std::sqrt(square) * std::sqrt(count), n, kRoundingsOfSum);
   const double stepwise = adds_rows(call) ? stepwise_roundoff(x, n, call.dtype) : 0;
-  return call.noise->stream(1).at(index) * std::hypot(lost, stepwise);
+  return call.noise->stream(1).at(index) * base::hypotenuse(lost, stepwise);
 }
 
 Value sum(const EvaluationCall& call) {
@@ -199,7 +200,7 @@ Value variance(const EvaluationCall& call) {
     StepwiseSum stepwise(call.dtype);
     for (std::uint64_t i = 0; i < n; ++i) stepwise.add(square(x[i]));
     const double lost =
-        std::hypot(2 * accumulation_roundoff(call.dtype) * squares, stepwise.lost());
+        base::hypotenuse(2 * accumulation_roundoff(call.dtype) * squares, stepwise.lost());
     return (squares + lost * call.noise->stream(1).at(index)) / count;
   });
 }
@@ -213,7 +214,8 @@ Value logsumexp(const EvaluationCall& call) {
     if (call.noise == nullptr) return top + rest;
     // torch rounds the sum and its logarithm to the type of the result.
     return top + rest +
-           2 * unit_roundoff(call.dtype) * std::hypot(1.0, rest) * call.noise->stream(1).at(index);
+           2 * unit_roundoff(call.dtype) * base::hypotenuse(1.0, rest) *
+               call.noise->stream(1).at(index);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/functions.h"
 #include "specification/primitives/exponential.h"
 #include "specification/primitives/families.h"
 #include "specification/primitives/functions.h"
@@ -103,7 +104,7 @@ Value softmax(const EvaluationCall& call) {
     }
     for (std::uint64_t i = 0; i < n; ++i) {
       // e^(x - top) is off by what the difference is off by.
-      const double lost = std::hypot(kFunctionRoundings, at[0][i] - top);
+      const double lost = base::hypotenuse(kFunctionRoundings, at[0][i] - top);
       if (out[i] != 0) {
         out[i] *= 1 + kFunctionRoundings * inside.row(r) + lost * inside.element(r * n + i);
       }
@@ -124,7 +125,7 @@ Value log_softmax(const EvaluationCall& call) {
     }
     double log_total = logarithm(total);
     // The sum is at least 1, whose rounding alone is one of the logarithm's in absolute terms.
-    if (inside) log_total += kFunctionRoundings * inside.row(r) * std::hypot(1.0, log_total);
+    if (inside) log_total += kFunctionRoundings * inside.row(r) * base::hypotenuse(1.0, log_total);
     for (std::uint64_t i = 0; i < n; ++i) {
       double difference = x[i] - top;
       if (inside) difference *= 1 + inside.element(r * n + i);
