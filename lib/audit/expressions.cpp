@@ -13,12 +13,12 @@
 #include "audit/finished_judgement.h"
 #include "audit/read_numbers.h"
 #include "audit/recorded_tensors.h"
+#include "audit/rows_that_stand_out.h"
 #include "audit/run_variants.h"
 #include "audit/skipped_steps.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "layout/view.h"
 #include "specification/describe.h"
 #include "specification/evaluate/casts_of_leaves.h"
 #include "specification/evaluate/evaluate.h"
@@ -40,20 +40,6 @@ bool is_judged_elsewhere(Kind kind) {
 bool is_given(Kind kind) {
   return kind == Kind::kParam || kind == Kind::kBuffer || kind == Kind::kOptimizerState ||
          kind == Kind::kIndex || kind == Kind::kScalar;
-}
-
-// "512 to 1023, 1500" of ascending numbers.
-std::string describe_ranges(const std::vector<std::uint64_t>& numbers) {
-  constexpr std::size_t kMostRanges = 6;
-  std::vector<std::string> ranges;
-  for (std::size_t i = 0; i < numbers.size();) {
-    std::size_t last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    ranges.push_back(last == i ? std::to_string(numbers[i])
-                               : base::concat(numbers[i], " to ", numbers[last]));
-    i = last + 1;
-  }
-  return specification::list_some(ranges, kMostRanges, ", ");
 }
 
 // The memory for values: all that --memory allows, of which the execution has half.
@@ -349,7 +335,7 @@ class Audit {
             entry, leaves,
             specification::evaluate(expression, leaves, std::nullopt, audit_.execution));
       }
-      name_rows(judged, entry, check);
+      name_rows(audit_.run, judged, entry, check);
     }
   }
 
@@ -403,16 +389,6 @@ class Audit {
   static constexpr std::size_t kMostRows = 4096;
   static constexpr std::size_t kMostExplained = 100;  // broken tensors whose cause is sought
 
-  // Names the rows that stand out, and the ranks that hold them.
-  void name_rows(const specification::ExpressionJudgement& judged, const TensorEntry& entry,
-                 AuditCheck& check) const {
-    if (judged.rows_beyond == 0 || entry.shape.empty()) return;
-    std::uint64_t all_rows = 1;
-    for (std::size_t d = 0; d + 1 < entry.shape.size(); ++d) all_rows *= entry.shape[d];
-    check.rows = describe_rows(judged, all_rows);
-    if (judged.rows_beyond < all_rows) check.ranks = ranks_of(judged, entry);
-  }
-
   void explain(const ReadExpression& read, const TensorEntry& entry, AuditCheck& check,
                AuditedTensor& tensor) {
     if (audit_.division.part || explained_++ >= kMostExplained) return;
@@ -425,51 +401,6 @@ class Audit {
     } catch (const base::InputError&) {
       // The finding stands without a cause.
     }
-  }
-
-  static std::string describe_rows(const specification::ExpressionJudgement& judged,
-                                   std::uint64_t all_rows) {
-    if (judged.rows_beyond >= all_rows) return base::concat("all ", all_rows, " rows");
-    std::string text =
-        base::concat(judged.rows_beyond, " of ", base::plural(all_rows, "row"), ": ");
-    std::map<tensor::Shape, std::vector<std::uint64_t>> last;  // by the leading indices
-    for (const specification::RowError& row : judged.rows) {
-      if (row.row.empty()) continue;
-      last[tensor::Shape(row.row.begin(), row.row.end() - 1)].push_back(row.row.back());
-    }
-    std::vector<std::string> groups;
-    for (auto& [leading, numbers] : last) {
-      std::sort(numbers.begin(), numbers.end());
-      const std::string ranges = describe_ranges(numbers);
-      std::string prefix;
-      for (const std::uint64_t index : leading) prefix += base::concat(index, ", ");
-      groups.push_back(leading.empty() ? ranges : base::concat("[", prefix, ranges, "]"));
-    }
-    return text + specification::list_some(groups, 4, "; ");
-  }
-
-  // The ranks that hold the rows that stand out; empty if every rank holds some.
-  std::vector<std::uint64_t> ranks_of(const specification::ExpressionJudgement& judged,
-                                      const TensorEntry& entry) const {
-    const layout::ViewPtr view = layout::view_of(entry);
-    const auto reader = measure::make_reader(audit_.run, *view, measure::Replicas::kFirstOnly);
-    std::set<std::uint64_t> holding;
-    std::set<std::uint64_t> all;
-    for (const measure::RankBoxes& boxes : reader->rank_boxes()) {
-      all.insert(boxes.ranks.begin(), boxes.ranks.end());
-      const bool holds = std::any_of(
-          judged.rows.begin(), judged.rows.end(), [&](const specification::RowError& row) {
-            tensor::Box box{row.row, tensor::Shape(row.row.size(), 1)};
-            box.origin.push_back(0);
-            box.extent.push_back(entry.shape.back());
-            return std::any_of(boxes.boxes.begin(), boxes.boxes.end(), [&](const tensor::Box& one) {
-              return tensor::intersect(one, box).has_value();
-            });
-          });
-      if (holds) holding.insert(boxes.ranks.begin(), boxes.ranks.end());
-    }
-    if (holding == all) return {};
-    return {holding.begin(), holding.end()};
   }
 
   const ExpressionAudit& audit_;
