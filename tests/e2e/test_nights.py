@@ -30,7 +30,9 @@ TORCHRUN = f"{shlex.quote(sys.executable)} {shlex.join(FORKED_TORCHRUN)} --nproc
 
 
 def night(folder: Path, reference: str, layouts: dict[str, str], *flags: str) -> Done:
-    time.sleep(1)  # a night is named by its second
+    # A night is named by its second.
+    while (folder / "nights" / time.strftime("%Y-%m-%dT%H%M%SZ", time.gmtime())).exists():
+        time.sleep(0.05)
     jobs = [part for name, job in layouts.items() for part in ("--layout", f"{name}={job}")]
     command = [NIGHTLY / "night.sh", "--reference", reference, *jobs, "--noise", "0"]
     return subprocess.run(
