@@ -42,6 +42,7 @@ ORDER = (
     "trainer_samples",
     "trainer",
     "lightning",
+    "torchtitan",
     "union",
     "private_names",
     "doctor",

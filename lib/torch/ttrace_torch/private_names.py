@@ -97,6 +97,9 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "_n_microbatches", "torch.distributed.pipelining.schedules", "the factor of a loss"
     ),
     PrivateName(
+        "_loss_fn", "torch.distributed.pipelining.schedules", "losses of torchtitan's pipelines"
+    ),
+    PrivateName(
         "_prepare_forward_infra",
         "torch.distributed.pipelining.stage",
         "a stage's rehearsal, which is not recorded",
@@ -176,6 +179,25 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "_generate_and_score_completions", "trl.GRPOTrainer", "numbers of micro-batches", "trl"
     ),
     PrivateName("_prepare_inputs", "trl.GRPOTrainer", "numbers of micro-batches", "trl"),
+    # torchtitan, whose Trainer promises none of its names.
+    *(
+        PrivateName(name, "torchtitan.trainer.Trainer", used_for, "torchtitan")
+        for name, used_for in (
+            ("model_parts", "the model"),
+            ("pp_schedule", "the model, if it is a pipeline"),
+            ("optimizers", "its optimizers"),
+            ("train_step", "its steps"),
+            ("close", "the end of the trace"),
+            ("loss_fn", "losses"),
+            ("parallel_dims", "which activations are cut"),
+        )
+    ),
+    PrivateName(
+        "clip_grad_norm_",
+        "torchtitan.distributed.utils",
+        "gradients before they are clipped, and their norm",
+        "torchtitan",
+    ),
 )
 
 

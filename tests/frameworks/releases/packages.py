@@ -13,18 +13,18 @@ class Package(NamedTuple):
     beside: what its environment holds besides the release, torch, numpy and h5py.
     alone: whether the release is installed without what it asks for.
     built: whether it is built from its source, with the torch that is there by then.
-    why_not: why no release of it is trained yet.
+    apart: whether a process can train one case alone.
     """
 
-    launcher: str = ""
-    reference: dict[str, Any] | None = None
-    healthy: dict[str, Any] | None = None
-    planted: dict[str, Any] | None = None
-    found: str = ""
+    launcher: str
+    reference: dict[str, Any]
+    healthy: dict[str, Any]
+    planted: dict[str, Any]
+    found: str
     beside: tuple[str, ...] = ()
     alone: bool = False
     built: bool = False
-    why_not: str = ""
+    apart: bool = False
 
 
 _GPT = {"config": {}, "reduction": {}, "parallel": {}}
@@ -36,6 +36,7 @@ _TP2 = {
 _LLAMA = {"model": "llama"}
 _ACCELERATE = {**_LLAMA, "script": "train_accelerate"}
 _GRPO = {**_LLAMA, "script": "train_grpo"}
+_TITAN = {"script": "train_torchtitan"}
 
 PACKAGES = {
     "torch": Package(
@@ -102,5 +103,12 @@ PACKAGES = {
         "grad",
         built=True,
     ),
-    "torchtitan": Package(why_not="no script trains it yet"),
+    "torchtitan": Package(
+        "launch_transformers.py",
+        _TITAN,
+        _TITAN,
+        {**_TITAN, "fault": "swapped"},
+        "(model) · input",
+        apart=True,
+    ),
 }

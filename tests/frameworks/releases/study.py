@@ -106,10 +106,15 @@ def cells_of(package, python, folder):
     noise = {f"noise{seed}": {**package.reference, "noise": seed} for seed in SEEDS}
     train(python, package.launcher, 1, {"reference": package.reference, **noise}, folder / "one")
     cases = {"healthy": package.healthy, "planted": package.planted}
-    train(python, package.launcher, 2, cases, folder / "two")
+    together = [[name] for name in cases] if package.apart else [list(cases)]
+    runs = {}
+    for number, names in enumerate(together):
+        out = folder / f"two{number}"
+        train(python, package.launcher, 2, {name: cases[name] for name in names}, out)
+        runs |= dict.fromkeys(names, out)
     cells, sound = [], True
     for name in cases:
-        report = compare(folder / "one", folder / "two", name)
+        report = compare(folder / "one", runs[name], name)
         if isinstance(report, str):
             cells.append(f"fails: {report[:200]}")
             sound = False
@@ -147,8 +152,6 @@ class Study:
         day = datetime.date.today().isoformat()
         place = self._folder / f"{name}-{release}"
         try:
-            if package.why_not:
-                raise CannotInstallError(package.why_not)
             version = environments.python_for(name, release)
             torch = release if name == "torch" else environments.releases("torch")[0]
             base = self._with_torch(version, torch)
