@@ -10,7 +10,7 @@ from torch import nn
 
 import ttrace_torch as tt
 
-SAID = "gradients were changed between tracer.main_grads() and the optimizer's step"
+SAID = "gradients were changed before the optimizer's step"
 
 
 def run_job(path, limit, specification=None, told=False, seed=1):

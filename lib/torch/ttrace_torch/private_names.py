@@ -60,6 +60,8 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
     PrivateName("_cdata", "torch.UntypedStorage", "tensors that share memory"),
     PrivateName("_DropoutNd", "torch.nn.modules.dropout", "modules that drop values at random"),
     PrivateName("_ConvNd", "torch.nn.modules.conv", "convolutions that a GPU takes in TF32"),
+    PrivateName("_get_total_norm", "torch.nn.utils.clip_grad", "gradients that are clipped"),
+    PrivateName("_clip_grads_with_norm_", "torch.nn.utils.clip_grad", "gradients that are clipped"),
     PrivateName("_optimizer_step_pre_hooks", "torch.optim.Optimizer", "wrapped optimizers"),
     PrivateName("_scale", "torch.amp.GradScaler", "the factor of a loss"),
     PrivateName("_per_optimizer_states", "torch.amp.GradScaler", "whether gradients are unscaled"),

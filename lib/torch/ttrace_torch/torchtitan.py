@@ -28,7 +28,7 @@ def model_of(trainer: Any) -> Any:
     parts = getattr(trainer, "model_parts", None)
     if schedule is None and not parts:
         raise TraceError(f"trainer: {type(trainer).__name__} has no model yet: build it first")
-    return parts[0] if schedule is None else schedule
+    return schedule if not parts or schedule is not None else parts[0]
 
 
 def _cuts_untold(trainer: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from ttrace_torch.base.names import ROOT
 from ttrace_torch.base.narrow_products import narrow_products
 from ttrace_torch.base.problems import Problems
+from ttrace_torch.capture.clipping import Clipping
 from ttrace_torch.capture.compiled import compiled_of
 from ttrace_torch.capture.dataflow import DataFlow
 from ttrace_torch.capture.evaluations import Evaluations
@@ -88,6 +89,10 @@ class TracedSteps:
             if ROOT not in compiled and not active_dropout(job.names):
                 watch_random_numbers(job.names.modules[ROOT], stack, self._problems.advise)
             stack.enter_context(stable_sorts())
+            step.clipping = Clipping(
+                job.names.parameters, lambda: self.updates.record_before_clipping(step)
+            )
+            stack.enter_context(step.clipping.followed())
             # Of several ranks each may draw numbers for its own part, which nothing places.
             if not compiled and len(job.output.meshes.ranks) == 1:
                 stack.enter_context(recorded_draws(hooks.record_draw))

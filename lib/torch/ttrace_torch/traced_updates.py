@@ -70,6 +70,13 @@ class TracedUpdates:
             step.recorded_gradients = self._gradients()
         self._job.reference.end_recording()
 
+    def record_before_clipping(self, step: Step) -> None:
+        """Records the gradients that torch is about to clip."""
+        try:
+            self.record_main_gradients(step)
+        except Exception as error:
+            self._problems.mistake(step.number, f"step {step.number}: {describe(error)}")
+
     def begin(self, step: Step) -> None:
         """Records what the optimizer's step begins with."""
         if step.updated:
@@ -90,13 +97,22 @@ class TracedUpdates:
     def end(self, step: Step) -> None:
         """Adds to the settings what the whole step has shown: the limit that gradients were
         clipped to, or that they were changed in a way that nobody told."""
+        clipping = step.clipping
+        limit = clipping.limit() if clipping is not None else None
+        if step.clip_norm is None and any(k.kind == "grad_norm" for k in step.recorder.records):
+            step.clip_norm = limit
         if step.clip_norm is not None:
             step.optimizer = [{**e, "clip_norm": step.clip_norm} for e in step.optimizer]
-        elif step.gradients_changed:
+        elif clipping is not None and clipping.seen and limit is None:
             self._problems.say_once(
-                "gradients were changed between tracer.main_grads() and the optimizer's step, as "
-                "by clipping: tell it with tracer.grad_norm(norm, clip_norm=...); without it the "
+                "gradients are clipped by value, by another norm than L2, or not all at once: the "
                 "update cannot be replayed"
+            )
+            self._call(step, "of gradients clipped in another way")
+        elif step.gradients_changed or limit is not None:
+            self._problems.say_once(
+                "gradients were changed before the optimizer's step, as by clipping: tell it with "
+                "tracer.grad_norm(norm, clip_norm=...); without it the update cannot be replayed"
             )
             self._call(step, "of gradients changed after they were recorded")
 

@@ -11,6 +11,7 @@ import torch
 from ttrace_torch.base.microbatch import Batch, MicroBatches, number_of
 from ttrace_torch.base.names import GRADIENT_FACTOR, LOSS, inner_factor_name
 from ttrace_torch.capture.calls import CallCounter
+from ttrace_torch.capture.clipping import Clipping
 from ttrace_torch.capture.dataflow import DataFlow
 from ttrace_torch.capture.gradients import GradientHooks
 from ttrace_torch.capture.loss_factors import inner_factor
@@ -46,6 +47,7 @@ class Step:
         # Numbers of which no loss is known that reads them.
         self.held: list[HeldNumber] = []
         self.clip_norm: float | None = None
+        self.clipping: Clipping | None = None
         self.optimizer: list[dict[str, Any]] = []
         # Why the step is to be dropped when it ends; None if it is not.
         self.spoiled: str | None = None
