@@ -89,7 +89,10 @@ double squared_error(const Channel& channel, tensor::DType dtype, double alpha, 
 double left_of(const Channel& channel, tensor::DType dtype) {
   constexpr double kNothing = std::numeric_limits<double>::infinity();
   const auto [low, high] = std::minmax_element(channel.input.begin(), channel.input.end());
-  if (!(*high > *low)) return std::pow(distance(channel.recorded, channel.expected), 2);
+  if (!(*high > *low)) {
+    const double all = distance(channel.recorded, channel.expected);
+    return all * all;
+  }
   const auto expected_at = [&](auto place) {
     return channel.expected[static_cast<std::size_t>(place - channel.input.begin())];
   };
