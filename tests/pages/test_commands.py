@@ -43,6 +43,7 @@ OUTPUTS = {
     "a trace of many ranks": "tests/conformance",
     "parts on 2 of 3 nodes": "tests/torch/test_ray.py",
     "/step_<6 digits>": "tests/conformance",
+    '{"01": [{"phase": "backward"': "tests/screens/test_grading.py",
 }
 SHOWN = blocks("")
 SESSIONS = [block for block in SHOWN if session(block)]
