@@ -7,6 +7,7 @@ tried again, on another such node where there is one. `ttrace report merge` then
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import itertools
 import os
@@ -146,17 +147,19 @@ def _run(given: argparse.Namespace, flags: list[str]) -> int:
     except ImportError as error:
         raise RayError("Ray is not installed here (pip install ray)") from error
     command = ("audit" if given.audit else "compare", *given.traces, *flags)
-    _join(ray, given.address)
-    try:
-        work = Work(command, os.getcwd(), tuple(given.traces), 1, given.threads, given.tries)
-        nodes = _nodes_for(ray, work)
-        cores = sum(int(node["Resources"].get("CPU", 0)) // given.threads for node in nodes)
-        work = dataclasses.replace(work, parts=given.parts or max(cores, 1))
-        tell = _tell(given.quiet)
-        tell(f"{work.parts} parts on {len(nodes)} of {len(_alive(ray))} nodes")
-        reports = Parts(ray, work, [node["NodeID"] for node in nodes], tell).all()
-    finally:
-        ray.shutdown()
+    # Ray prints what befalls its workers to stdout, where the answer belongs.
+    with contextlib.redirect_stdout(sys.stderr):
+        _join(ray, given.address)
+        try:
+            work = Work(command, os.getcwd(), tuple(given.traces), 1, given.threads, given.tries)
+            nodes = _nodes_for(ray, work)
+            cores = sum(int(node["Resources"].get("CPU", 0)) // given.threads for node in nodes)
+            work = dataclasses.replace(work, parts=given.parts or max(cores, 1))
+            tell = _tell(given.quiet)
+            tell(f"{work.parts} parts on {len(nodes)} of {len(_alive(ray))} nodes")
+            reports = Parts(ray, work, [node["NodeID"] for node in nodes], tell).all()
+        finally:
+            ray.shutdown()
     if not reports:
         raise RayError("no part was finished, so there is nothing to merge")
     with tempfile.TemporaryDirectory() as folder:
