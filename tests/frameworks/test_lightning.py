@@ -28,13 +28,13 @@ FAULTS = {
         "gpt.embedding.weight · main_grad · step 0",
         "missing_reduction over dp: the mean of the copies is the reference",
     ),
-    "wrong_scale": (DDP, "wrong_scale", "(model)[loss] · output · step 0 · mb 0", "2 times"),
+    "wrong_scale": (DDP, "wrong_scale", "(model)[loss] · output · step 0 · mb 0", "100 %"),
     "swapped": (FSDP2, "swapped", "(model) · input · step 0 · mb 0", "other data"),
     "clipped_by_more": (
         {**FSDP2, "clip": 0.25},
         "",
-        "gpt.embedding.weight · main_grad · step 0",
-        "0.5 = 1/2 times the reference",
+        "clip_norm of 52 parameters",
+        "clip_norm is 0.25 instead of 0.5",
     ),
 }
 REFUSED = {

@@ -66,9 +66,9 @@ class Callback(_Base):  # type: ignore[misc]
     arguments: those of `ttrace_torch.trace`, without model and optimizer.
 
     The steps have Lightning's numbers, `trainer.global_step`. Recorded are also the loss that
-    `training_step` returns, before Lightning divides it, and the gradients as the optimizer takes
-    them: Lightning has clipped them, and tells nobody their norm. A module that steps its
-    optimizers itself (`automatic_optimization = False`) is refused.
+    `training_step` returns, before Lightning divides it, and the gradients before Lightning clips
+    them, which tells nobody their norm. A module that steps its optimizers itself
+    (`automatic_optimization = False`) is refused.
     """
 
     def __init__(self, **arguments: Any) -> None:

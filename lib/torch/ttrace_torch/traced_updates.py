@@ -12,6 +12,10 @@ from ttrace_torch.frameworks.framework import Watch
 from ttrace_torch.job import TracedJob
 
 _RAW = ("grad_output", "param_grad")
+_UNTOLD = (
+    "gradients were changed before the optimizer's step, as by clipping: tell it with "
+    "tracer.grad_norm(norm, clip_norm=...); without it the update cannot be replayed"
+)
 
 
 class TracedUpdates:
@@ -98,22 +102,20 @@ class TracedUpdates:
         """Adds to the settings what the whole step has shown: the limit that gradients were
         clipped to, or that they were changed in a way that nobody told."""
         clipping = step.clipping
-        limit = clipping.limit() if clipping is not None else None
-        if step.clip_norm is None and any(k.kind == "grad_norm" for k in step.recorder.records):
-            step.clip_norm = limit
+        if step.clip_norm is None and clipping is not None:
+            step.clip_norm = clipping.limit()
+            if step.clip_norm is not None and not _has_norm(step):
+                self._problems.say_once(_UNTOLD)
         if step.clip_norm is not None:
             step.optimizer = [{**e, "clip_norm": step.clip_norm} for e in step.optimizer]
-        elif clipping is not None and clipping.seen and limit is None:
+        elif clipping is not None and clipping.seen:
             self._problems.say_once(
                 "gradients are clipped by value, by another norm than L2, or not all at once: the "
                 "update cannot be replayed"
             )
             self._call(step, "of gradients clipped in another way")
-        elif step.gradients_changed or limit is not None:
-            self._problems.say_once(
-                "gradients were changed before the optimizer's step, as by clipping: tell it with "
-                "tracer.grad_norm(norm, clip_norm=...); without it the update cannot be replayed"
-            )
+        elif step.gradients_changed:
+            self._problems.say_once(_UNTOLD)
             self._call(step, "of gradients changed after they were recorded")
 
     def _gradients(self) -> dict[str, tuple[torch.Tensor, int]]:
@@ -167,3 +169,7 @@ class TracedUpdates:
                 step.optimizer = self.watch.entries(step.number, self._job.names)
         except Exception as error:
             self._problems.mistake(step.number, f"step {step.number}: {describe(error)}")
+
+
+def _has_norm(step: Step) -> bool:
+    return any(key.kind == "grad_norm" for key in step.recorder.records)
