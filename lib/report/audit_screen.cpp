@@ -135,11 +135,11 @@ void write_audit_screen(const AuditReport& report, const std::string& first_line
     for (std::size_t i = 1; i < report.findings.size(); ++i) {
       if (i > base::kShown.also) {
         screen.add("also", concat("and ", report.findings.size() - i, " more findings (--all)"),
-                   Screen::Keep::kLong);
+                   Screen::Keep::kShort);
         break;
       }
       screen.add("also", concat(i + 1, "  ", audit_headline(report, report.findings[i])),
-                 Screen::Keep::kShort, 85);
+                 i == 1 ? Screen::Keep::kLong : Screen::Keep::kShort, 85);
     }
   } else if (report.verdict == audit::AuditVerdict::kHolds &&
              first_line.find(" of its bound") == std::string::npos) {

@@ -57,11 +57,11 @@ void add_localized(const LocalizeReport& report, Screen& screen) {
   for (std::size_t i = 1; i < report.findings.size(); ++i) {
     if (i > base::kShown.also) {
       screen.add("also", concat("and ", report.findings.size() - i, " more findings (--all)"),
-                 Screen::Keep::kLong);
+                 Screen::Keep::kShort);
       break;
     }
-    screen.add("also", concat(i + 1, "  ", sentence_of(report.findings[i])), Screen::Keep::kShort,
-               85);
+    screen.add("also", concat(i + 1, "  ", sentence_of(report.findings[i])),
+               i == 1 ? Screen::Keep::kLong : Screen::Keep::kShort, 85);
   }
   screen.add("next", first.next, Screen::Keep::kLong);
 }

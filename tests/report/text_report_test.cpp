@@ -136,7 +136,7 @@ TEST_CASE("a setting that differs stands before the updates that it explains") {
   CHECK(contains(screen_of(report), "(1 finding, 1 tensor downstream)"));
 }
 
-TEST_CASE("a second finding is told with its phase and its ranks") {
+TEST_CASE("a second finding has its phase and its ranks") {
   comparison::CompareReport report = test::diverged_report();
   report.candidate.ranks = 4;
   comparison::Finding finding = test::finding_of(1);

@@ -107,7 +107,7 @@ def _place(item: str, right: Right, names: Iterable[str]) -> str:
 
 
 def _is_right_who(who: str, right: Right) -> bool:
-    """One of axis and ranks is enough. `dp 1` is told as a place on an axis."""
+    """One of axis and ranks is enough. `dp 1` is a place on an axis."""
     axes = set(re.findall(r"[a-z]+", who.lower())) & AXIS_NAMES
     if axes:
         return axes <= set(right.axes)

@@ -81,7 +81,7 @@ def _follow(trainer: Any, tracer: Tracer) -> None:
 
 @contextmanager
 def _losses_told(trainer: Any, tracer: Tracer) -> Iterator[None]:
-    """Inside, `tracer` is told of losses. A release without the name trains on without them."""
+    """Inside, `tracer` records the losses. A release without the name trains on without them."""
     schedule = getattr(trainer, "pp_schedule", None)
     holder, name = (trainer, "loss_fn") if schedule is None else (schedule, "_loss_fn")
     loss_fn = getattr(holder, name, None)
@@ -105,7 +105,8 @@ def _losses_told(trainer: Any, tracer: Tracer) -> Iterator[None]:
 
 @contextmanager
 def _clipping_told(tracer: Tracer) -> Iterator[None]:
-    """Inside, `tracer` is told of gradients before torchtitan clips them, and of their norm."""
+    """Inside, `tracer` records gradients before torchtitan clips them, and their norm. A release
+    without the function trains on, and only clipped gradients are recorded."""
     utils = sys.modules.get("torchtitan.distributed.utils")
     clip = getattr(utils, "clip_grad_norm_", None)
     if clip is None:
