@@ -104,6 +104,51 @@ TEST_CASE("a rounded product is within its bound") {
   }
 }
 
+// x·Wᵀ as AMX multiplies bf16: what is subnormal in binary32 is 0.
+Value with_subnormals_as_zero(const Value& x, const Value& weight) {
+  const auto kept = [](double number) { return std::abs(number) < 0x1p-126 ? 0.0 : number; };
+  const std::uint64_t depth = weight.shape()[1];
+  const std::uint64_t columns = weight.shape()[0];
+  std::vector<double> sums(x.size() / depth * columns);
+  for (std::uint64_t i = 0; i < sums.size(); ++i) {
+    for (std::uint64_t k = 0; k < depth; ++k) {
+      const double left = kept(x.data()[i / columns * depth + k]);
+      const double right = kept(weight.data()[i % columns * depth + k]);
+      sums[i] = kept(sums[i] + kept(left * right));
+    }
+  }
+  return stored(Value::of({2, 48, columns}, std::move(sums)), DType::kBFloat16);
+}
+
+TEST_CASE("a product whose terms are subnormal may have lost them") {
+  Linear linear(DType::kBFloat16);
+  const auto scaled = [](const Value& value, double factor) {
+    std::vector<double> numbers = copied(value);
+    for (double& number : numbers) number *= factor;
+    return stored(Value::of(value.shape(), std::move(numbers)), DType::kBFloat16);
+  };
+  const Value weight = linear.leaves[1];
+  linear.leaves[2] = scaled(linear.leaves[2], 0);
+  for (const double size : {0x1p-122, 0x1p-124, 0x1p-126}) {
+    linear.leaves[0] = scaled(Linear(DType::kBFloat16).leaves[0], size);
+    // Large weights, whose small factors are lost, and small ones, whose products are.
+    for (const double of_weight : {64.0, 1.0, 0x1p-2}) {
+      linear.leaves[1] = scaled(weight, of_weight);
+      const Value recorded = with_subnormals_as_zero(linear.leaves[0], linear.leaves[1]);
+      for (const Products products : {Products::kProbed, Products::kExact}) {
+        const ExpressionJudgement judgement = linear.judge(recorded, products);
+        CAPTURE(size, of_weight, judgement.norm_share, judgement.row_share, judgement.scale_share);
+        CHECK(judgement.follows());
+      }
+    }
+  }
+  // What is further from zero is allowed no more than before.
+  linear.leaves[0] = scaled(Linear(DType::kBFloat16).leaves[0], 0x1p-100);
+  linear.leaves[1] = weight;
+  const Value lost = scaled(with_subnormals_as_zero(linear.leaves[0], weight), 1.02);
+  CHECK_FALSE(linear.judge(lost, Products::kExact).follows());
+}
+
 TEST_CASE("a product of inputs that are known to the bit is allowed less") {
   Linear linear(DType::kBFloat16);
   for (const Products products : {Products::kProbed, Products::kExact}) {

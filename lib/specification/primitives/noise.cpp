@@ -25,6 +25,10 @@ double coherent_roundoff(tensor::DType dtype, std::uint64_t n) {
   return accumulation_roundoff(dtype) * std::sqrt(static_cast<double>(n) / 3);
 }
 
+double kept_in_sum(tensor::DType dtype) {
+  return dtype == tensor::DType::kFloat64 ? 0x1p-1022 : 0x1p-126;
+}
+
 double StepwiseSum::lost() const {
   const double independent = unit_roundoff(dtype_) * std::sqrt(squares_);
   if (dtype_ != tensor::DType::kFloat32) return independent;

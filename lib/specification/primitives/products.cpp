@@ -54,8 +54,10 @@ Value matmul(const EvaluationCall& call) {
   const Value right = column_norms(with_batch(y, batch), call.context);
   const std::uint64_t m = call.shape[call.shape.size() - 2];
   const std::uint64_t n = call.shape.back();
-  const double unit = sum_roundoff(call.dtype, 1, x.shape().back());
-  const double coherent = coherent_roundoff(call.dtype, x.shape().back());
+  const std::uint64_t terms = x.shape().back();
+  const double unit = sum_roundoff(call.dtype, 1, terms);
+  const double coherent = coherent_roundoff(call.dtype, terms);
+  const double kept = kept_in_sum(call.dtype);
   const Noise noise = call.noise->stream(1);
   double* out = result.fresh();
   if (n == 0) return result;
@@ -63,11 +65,14 @@ Value matmul(const EvaluationCall& call) {
     for (std::uint64_t r = begin; r < end; ++r) {
       const double* column = right.data() + r / m * n;
       const double row = unit * left.data()[r];
+      const double of_left =
+          kept * kept * (static_cast<double>(terms) + left.data()[r] * left.data()[r]);
       for (std::uint64_t j = 0; j < n; ++j) {
         double& element = out[r * n + j];
         const double norms = row * column[j];
         const double sum = coherent * element;
-        element += noise.at(r * n + j) * std::sqrt(norms * norms + sum * sum);
+        const double flushed = of_left + kept * kept * column[j] * column[j];
+        element += noise.at(r * n + j) * std::sqrt(norms * norms + sum * sum + flushed);
       }
     }
   });
