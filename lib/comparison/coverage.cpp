@@ -54,6 +54,9 @@ namespace {
 void add_values(const TensorComparison& result, Coverage& coverage) {
   const measure::TileStats& stats = result.comparison->measurement.total;
   if (is_widened(result)) coverage.widened.add(result);
+  if (result.outcome == Outcome::kMatch && result.comparison->tolerance.kinks > 0) {
+    coverage.kinks.add(result);
+  }
   if (stats.elements == 0) coverage.without_elements.add(result);
   if (stats.nonfinite_equal > 0) coverage.not_finite.add(result);
   const bool zero = stats.finite > 0 && stats.finite == stats.elements && stats.sum_r2 == 0 &&

@@ -44,6 +44,7 @@ struct Coverage {
   Tally not_finite;  // some values not finite, and the same ones on both sides
   Tally zero;        // computed by the step, and zero on both sides
   Tally without_elements;
+  Tally kinks;    // within what elements on the other side of a kink may have moved
   Tally widened;  // by what the candidate says that it computed in
 
   // Not selected.

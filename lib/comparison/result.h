@@ -41,6 +41,18 @@ struct RouterFlips {
   bool follows = false;    // earlier flips have reached its input
 };
 
+// A gradient that is zero in one run alone where rounding put the argument of a kink, such as a
+// ReLU, on its other side.
+struct KinkFlips {
+  trace::TensorKey key;       // of the gradient
+  trace::TensorKey argument;  // of what is positive in one run alone
+  std::uint64_t elements = 0;
+  std::uint64_t flipped = 0;
+  double noise = 0;    // of the argument: root mean square of the difference
+  double largest = 0;  // the largest flipped element of the argument
+  double moved = 0;    // by how much the gradient is off in these elements, relative to its norm
+};
+
 enum class Verdict { kMatch, kDiverged, kInconclusive };
 
 std::string_view verdict_name(Verdict verdict);
@@ -226,6 +238,7 @@ struct CompareReport {
   std::optional<LeftOut> left_out;      // with --common
   std::optional<TruthRun> truth;
   std::vector<RouterFlips> routers;           // those that chose other experts for some tokens
+  std::vector<KinkFlips> kinks;               // in the order of the data flow
   std::vector<trace::Kind> kinds_in_neither;  // kinds of a training step that neither trace has
   // Steps whose update a loss scaler skipped in both runs, since gradients were infinite;
   // ascending.

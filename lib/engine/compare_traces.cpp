@@ -33,6 +33,7 @@
 #include "optimizer/replay_updates.h"
 #include "optimizer/settings.h"
 #include "optimizer/updates_without_replay.h"
+#include "routing/kinks.h"
 #include "routing/routing_flips.h"
 
 namespace ttrace::engine {
@@ -223,6 +224,7 @@ class CompareRun {
     routing::explain_routing({reference_, candidate_, nodes_, flow_, modules_, noise_, rules_,
                               most_slices(), options_.execution},
                              out_);
+    routing::explain_kinks({reference_, candidate_, nodes_, flow_}, out_);
   }
 
   void find_divergences() {

@@ -61,7 +61,8 @@ std::string_view rule_name(Rule rule) {
 
 std::string rule_text(const Tolerance& tolerance) {
   if (tolerance.policy) return base::concat("policy:", *tolerance.policy);
-  return base::concat(rule_name(tolerance.rule), tolerance.own_rounding > 0 ? "_and_sum" : "");
+  return base::concat(rule_name(tolerance.rule), tolerance.own_rounding > 0 ? "_and_sum" : "",
+                      tolerance.kinks > 0 ? "_and_kinks" : "");
 }
 
 double passing_multiplier(const Tolerance& tolerance, double difference_norm) {
@@ -106,6 +107,13 @@ void allow_own_rounding(double norm, Tolerance& tolerance) {
   tolerance.own_rounding = norm;
   tolerance.floor_norm += norm;
   tolerance.formula += " + rounding of its own sum";
+}
+
+void allow_kinks(double norm, Tolerance& tolerance) {
+  if (!(norm > 0)) return;
+  tolerance.kinks = norm;
+  tolerance.floor_norm += norm;
+  tolerance.formula += " + kinks";
 }
 
 Tolerance exact_tolerance() {

@@ -31,6 +31,8 @@ struct Tolerance {
   double floor_norm = 0;
   // The share of floor_norm for the rounding error of the reference's own accumulator.
   double own_rounding = 0;
+  // The share of floor_norm for elements on the other side of a kink, here or before.
+  double kinks = 0;
   std::string formula;                // "4·noise + 2·ε", for people
   std::optional<std::size_t> policy;  // index of the rule of the tolerance file that changed it
 
@@ -38,7 +40,7 @@ struct Tolerance {
 };
 
 // The name of the rule in the JSON report: "policy:2", or rule_name(), with "_and_sum" if the
-// rounding error of the reference's own sum is allowed on top.
+// rounding error of the reference's own sum is allowed on top, "_and_kinks" if kinks are.
 std::string rule_text(const Tolerance& tolerance);
 
 // The smallest multiplier with which `difference_norm` would pass: 0 if the floor alone allows it,
@@ -66,6 +68,9 @@ double allowed_between_replicas(trace::Kind kind, double allowed_norm, double re
 
 // Allows `norm` on top, the rounding error of the reference's own accumulator.
 void allow_own_rounding(double norm, Tolerance& tolerance);
+
+// Allows `norm` on top, what elements on the other side of a kink may have moved.
+void allow_kinks(double norm, Tolerance& tolerance);
 
 Tolerance exact_tolerance();
 

@@ -89,6 +89,21 @@ using FlowPlace = std::tuple<std::uint64_t, std::string, std::optional<std::uint
 
 }  // namespace
 
+std::vector<bool> reached(const std::vector<std::vector<std::size_t>>& edges,
+                          std::vector<std::size_t> from) {
+  std::vector<bool> seen(edges.size(), false);
+  for (const std::size_t node : from) seen[node] = true;
+  while (!from.empty()) {
+    const std::size_t node = from.back();
+    from.pop_back();
+    for (const std::size_t next : edges[node]) {
+      if (!seen[next]) from.push_back(next);
+      seen[next] = true;
+    }
+  }
+  return seen;
+}
+
 std::string rank_group(const layout::View& view) {
   const trace::TensorEntry& entry = *layout::stored_in(view).front();
   trace::HeldAt held_at = entry.held_at;

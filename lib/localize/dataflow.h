@@ -31,6 +31,10 @@ struct Dataflow {
   bool from_modules = false;
 };
 
+// Returns of every node whether it is one of `from` or can be reached from them by `edges`.
+std::vector<bool> reached(const std::vector<std::vector<std::size_t>>& edges,
+                          std::vector<std::size_t> from);
+
 // Returns a name for the ranks whose order of execution a tensor's `order` counts: mesh and
 // coordinates of the first stored tensor that it is made of; empty where every rank has it.
 std::string rank_group(const layout::View& view);

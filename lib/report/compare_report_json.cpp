@@ -282,6 +282,7 @@ std::string json_text(const comparison::CompareReport& report, const JsonStyle& 
   }
   if (report.truth) text.add("truth", truth_json(report));
   if (!report.routers.empty()) text.add_lines("routing", report.routers, router_json);
+  if (!report.kinks.empty()) text.add_lines("kinks", report.kinks, kink_json);
   if (report.microbatches) text.add("microbatches", references.microbatches(*report.microbatches));
   if (report.other_start) text.add("other_start", other_start_json(*report.other_start));
   if (report.swapped) text.add("swapped", references.swapped(*report.swapped));

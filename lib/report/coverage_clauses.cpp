@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "comparison/coverage.h"
+#include "report/answer_text.h"
 
 namespace ttrace::report {
 namespace {
@@ -129,6 +130,24 @@ void add_precisions(const comparison::CompareReport& report, Clauses& clauses) {
                {"candidate", std::string(dtype_short_name(*first.candidate_dtype))}});
 }
 
+// Elements on the other side of a kink make tolerances wider, which is to be seen.
+void add_kinks(const comparison::CompareReport& report, const Tally& tally, Clauses& clauses) {
+  if (tally.empty()) return;
+  std::uint64_t flipped = 0;
+  double widest = 0;
+  for (const comparison::KinkFlips& flips : report.kinks) flipped += flips.flipped;
+  for (const TensorComparison& result : report.results) {
+    if (!result.comparison || !(result.comparison->tolerance.kinks > 0)) continue;
+    const double norm = measure::reference_norm(result.comparison->measurement.total);
+    if (norm > 0) widest = std::max(widest, result.comparison->tolerance.kinks / norm);
+  }
+  clauses.add("kinks", kDoubt, tally,
+              "{count} with room of up to {room} for {flipped:element} that rounding put on the "
+              "other side of a kink such as a ReLU",
+              "{count} with room for {flipped:element} on the other side of a ReLU",
+              {{"room", percent(widest)}, {"flipped", flipped}});
+}
+
 // A type that the candidate says it computed in makes tolerances wider, which is to be seen.
 void add_widened(const Tally& widened, Clauses& clauses) {
   if (widened.empty()) return;
@@ -181,6 +200,7 @@ std::vector<Clause> coverage_clauses(const comparison::CompareReport& report) {
               "{count} with tokens routed elsewhere near a tie");
   add_skipped_steps(report, clauses);
   add_values(coverage, clauses);
+  add_kinks(report, coverage.kinks, clauses);
   add_widened(coverage.widened, clauses);
   clauses.add("skipped_by_policy", kFact, coverage.skipped_by_policy,
               "{count} skipped by rules of {file}", "{count} skipped by rules",

@@ -82,6 +82,16 @@ json router_json(const comparison::RouterFlips& router) {
   return out;
 }
 
+json kink_json(const comparison::KinkFlips& kink) {
+  return {{"key", key_json(kink.key)},
+          {"argument", key_json(kink.argument)},
+          {"elements", kink.elements},
+          {"flipped", kink.flipped},
+          {"noise", number(kink.noise)},
+          {"largest", number(kink.largest)},
+          {"moved", number(kink.moved)}};
+}
+
 json tensor_truth_json(const comparison::TensorTruth& truth) {
   const measure::TruthErrors& errors = truth.errors;
   const auto relative = [&errors](double error) {

@@ -28,6 +28,9 @@ json rejected_json(const std::vector<comparison::RejectedCause>& rejected);
 // The routing flips of one router.
 json router_json(const comparison::RouterFlips& router);
 
+// The flips of one gradient.
+json kink_json(const comparison::KinkFlips& kink);
+
 // The member `truth` of a result: the comparison with the high-precision run.
 json tensor_truth_json(const comparison::TensorTruth& truth);
 

@@ -59,7 +59,7 @@ class Reach {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       for (const std::size_t d : flow.depends_on[i]) dependants_[d].push_back(i);
     }
-    before_ = spread({router}, flow_.depends_on, [](std::size_t) { return true; });
+    before_ = localize::reached(flow_.depends_on, {router});
   }
 
   RoutingReach find() const {
@@ -71,7 +71,7 @@ class Reach {
       if (lies_apart(i)) seeds_apart.push_back(i);
     }
     RoutingReach reach;
-    const std::vector<bool> reached = spread(seeds, dependants_, [](std::size_t) { return true; });
+    const std::vector<bool> reached = localize::reached(dependants_, seeds);
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (reached[i]) reach.nodes.push_back(i);
     }

@@ -1,0 +1,247 @@
+#include "routing/kinks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "base/error.h"
+#include "judge/outcome.h"
+#include "routing/explain_flips.h"
+#include "tensor/box.h"
+
+namespace ttrace::routing {
+namespace {
+
+using comparison::KinkFlips;
+using comparison::TensorComparison;
+using judge::Outcome;
+using trace::Kind;
+
+// Gradients that are looked at and not explained, one after the other, before a run is given up: of
+// one that is broken in the backward pass all of them are off.
+constexpr std::size_t kMostInVain = 16;
+
+std::string_view module_of(const TensorComparison& result) {
+  return trace::module_of_value(result.key.name);
+}
+
+// What the names of a module and of those beside it begin with: "layers.3." of "layers.3.mlp".
+std::string_view siblings_of(std::string_view module) {
+  const std::size_t dot = module.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : module.substr(0, dot + 1);
+}
+
+bool contains(std::string_view outer, std::string_view module) {
+  return module.size() > outer.size() && module.starts_with(outer) && module[outer.size()] == '.';
+}
+
+bool is_gradient(const TensorComparison& result) {
+  return result.key.kind == Kind::kGradOutput || result.key.kind == Kind::kGradInput;
+}
+
+bool diverged_by_numbers(const TensorComparison& result) {
+  return result.outcome == Outcome::kDiverged && result.comparison && !result.exact &&
+         !result.comparison->replay &&
+         result.comparison->measurement.total.nonfinite_different == 0;
+}
+
+// What a rounding of `argument` explains of the difference of a gradient.
+struct Explained {
+  std::uint64_t flipped = 0;  // elements of the argument that are positive in one run alone
+  double noise = 0;           // of the argument: root mean square of the difference
+  double largest = 0;         // the largest of its flipped elements, in either run
+  double moved = 0;           // ‖difference of the gradient‖ in these elements
+  double rest = 0;            // the same in all others
+
+  bool by_rounding() const { return flipped > 0 && moved > 0 && largest <= kMostNoise * noise; }
+};
+
+class Kinks {
+ public:
+  Kinks(const KinkInput& input, comparison::CompareReport& out)
+      : input_(input), out_(out), moved_(out.results.size(), 0), dependants_(out.results.size()) {
+    for (std::size_t i = 0; i < out.results.size(); ++i) {
+      for (const std::size_t d : input.flow.depends_on[i]) dependants_[d].push_back(i);
+    }
+  }
+
+  void run() {
+    std::size_t in_vain = 0;
+    for (const std::size_t i : input_.flow.topological_order) {
+      if (!diverged_by_numbers(out_.results[i]) || !is_gradient(out_.results[i])) continue;
+      if (in_vain == kMostInVain) break;
+      const std::vector<std::size_t> beside = arguments_of(i);
+      if (beside.empty()) continue;
+      const bool explained = std::any_of(
+          beside.begin(), beside.end(), [&](std::size_t argument) { return explain(i, argument); });
+      in_vain = explained ? 0 : in_vain + 1;
+    }
+    if (out_.kinks.empty()) return;
+    for (std::size_t i = 0; i < out_.results.size(); ++i) {
+      if (moved_[i] > 0 && diverged_by_numbers(out_.results[i])) judge_again(i, room(i));
+    }
+  }
+
+ private:
+  // What may be the argument of a kink that the gradient comes through: of the module's own values
+  // first, then of those beside it, and of what is around them.
+  std::vector<std::size_t> arguments_of(std::size_t gradient) const {
+    const TensorComparison& of = out_.results[gradient];
+    const std::string_view module = module_of(of);
+    std::vector<std::size_t> own;
+    std::vector<std::size_t> others;
+    for (std::size_t i = 0; i < out_.results.size(); ++i) {
+      const TensorComparison& result = out_.results[i];
+      if (result.key.kind != Kind::kOutput && result.key.kind != Kind::kInput) continue;
+      if (result.shape != of.shape || result.exact || !result.comparison) continue;
+      if (result.outcome != Outcome::kMatch && result.outcome != Outcome::kBelowNoiseFloor)
+        continue;
+      if (result.key.step != of.key.step || result.key.microbatch != of.key.microbatch) continue;
+      if (result.key.call != of.key.call) continue;
+      const std::string_view name = module_of(result);
+      if (name == module) {
+        own.push_back(i);
+      } else if (siblings_of(name) == siblings_of(module) || contains(name, module)) {
+        others.push_back(i);
+      }
+    }
+    own.insert(own.end(), others.begin(), others.end());
+    return own;
+  }
+
+  bool explain(std::size_t gradient, std::size_t argument) {
+    const TensorComparison& result = out_.results[gradient];
+    const std::optional<Explained> explained = compared(gradient, argument);
+    if (!explained || !explained->by_rounding()) return false;
+    const double allowed = result.comparison->tolerance.allowed_norm();
+    if (!(explained->rest <= allowed + room(gradient))) return false;
+
+    const double norm = std::sqrt(result.comparison->measurement.total.sum_r2);
+    KinkFlips flips;
+    flips.key = result.key;
+    flips.argument = out_.results[argument].key;
+    flips.elements = result.comparison->measurement.total.elements;
+    flips.flipped = explained->flipped;
+    flips.noise = explained->noise;
+    flips.largest = explained->largest;
+    flips.moved = explained->moved / norm;
+    out_.kinks.push_back(flips);
+    judge_again(gradient, explained->moved + room(gradient));
+    for (const std::size_t i : reached_from(gradient)) moved_[i] += flips.moved * flips.moved;
+    return true;
+  }
+
+  // Nothing if a shard can no longer be read.
+  std::optional<Explained> compared(std::size_t gradient, std::size_t argument) const {
+    const comparison::Pair& g = out_.results[gradient];
+    const comparison::Pair& a = out_.results[argument];
+    Explained found;
+    double squares = 0;
+    double moved = 0;
+    double rest = 0;
+    try {
+      const measure::TensorRef tensors[] = {{&input_.reference, a.reference},
+                                            {&input_.candidate, a.candidate},
+                                            {&input_.reference, g.reference},
+                                            {&input_.candidate, g.candidate}};
+      std::vector<std::unique_ptr<measure::TensorReader>> readers;
+      for (const measure::TensorRef& tensor : tensors) {
+        readers.push_back(tensor.open(measure::Replicas::kFirstOnly));
+      }
+      std::vector<double> values[4];
+      const tensor::Box whole = tensor::whole(g.reference->shape);
+      tensor::for_each_sub_box(whole, measure::kReadElements, [&](const tensor::Box& box) {
+        for (std::size_t k = 0; k < 4; ++k) {
+          values[k].resize(tensor::volume(box));
+          readers[k]->read(box, values[k]);
+        }
+        for (std::size_t e = 0; e < values[0].size(); ++e) {
+          const double before = values[0][e];
+          const double after = values[1][e];
+          const double off = values[3][e] - values[2][e];
+          squares += (after - before) * (after - before);
+          if ((before > 0) == (after > 0)) {
+            rest += off * off;
+            continue;
+          }
+          ++found.flipped;
+          found.largest = std::max({found.largest, std::abs(before), std::abs(after)});
+          moved += off * off;
+        }
+      });
+      for (const auto& reader : readers) out_.environment.bytes_read += reader->bytes_read();
+      found.noise = std::sqrt(squares / static_cast<double>(tensor::volume(whole)));
+    } catch (const base::InputError&) {
+      return std::nullopt;
+    }
+    found.moved = std::sqrt(moved);
+    found.rest = std::sqrt(rest);
+    return found;
+  }
+
+  // What flips so far allow result i on top, as a norm.
+  double room(std::size_t i) const {
+    const double norm = std::sqrt(out_.results[i].comparison->measurement.total.sum_r2);
+    return kRoomOfKinks * std::sqrt(moved_[i]) * norm;
+  }
+
+  void judge_again(std::size_t i, double room) {
+    TensorComparison& result = out_.results[i];
+    comparison::ComparedNumbers numbers = *result.comparison;
+    judge::allow_kinks(room, numbers.tolerance);
+    // What one element moves may be all of a row: the room is for the whole.
+    numbers.slices = {};
+    const judge::Judgement judgement =
+        judge::judge(result.key.kind, numbers.measurement, numbers.tolerance, result.exact);
+    if (judge::is_bad(judgement.outcome)) return;
+    result.comparison = std::move(numbers);
+    result.outcome = judgement.outcome;
+    result.reason = judgement.reason;
+  }
+
+  // Everything downstream of a gradient, the gradients of the modules around it, and those of all
+  // values of the modules that it reaches: a value that modules pass on has one gradient, which
+  // they name before what it is added up from.
+  std::vector<std::size_t> reached_from(std::size_t gradient) const {
+    const TensorComparison& of = out_.results[gradient];
+    std::vector<bool> reached = localize::reached(dependants_, {gradient});
+    const auto beside = [&](std::size_t i) {
+      const TensorComparison& result = out_.results[i];
+      return is_gradient(result) && result.key.step == of.key.step &&
+             result.key.microbatch == of.key.microbatch;
+    };
+    std::set<std::string_view> modules;
+    for (std::size_t i = 0; i < reached.size(); ++i) {
+      if (reached[i] && beside(i) && i != gradient) modules.insert(module_of(out_.results[i]));
+    }
+    std::vector<std::size_t> found;
+    for (std::size_t i = 0; i < reached.size(); ++i) {
+      const std::string_view module = module_of(out_.results[i]);
+      if (i == gradient) continue;
+      if (reached[i] ||
+          (beside(i) && (modules.contains(module) || contains(module, module_of(of))))) {
+        found.push_back(i);
+      }
+    }
+    return found;
+  }
+
+  const KinkInput& input_;
+  comparison::CompareReport& out_;
+  std::vector<double> moved_;  // of result i: Σ moved² of the flips that reach it, relative
+  std::vector<std::vector<std::size_t>> dependants_;
+};
+
+}  // namespace
+
+void explain_kinks(const KinkInput& input, comparison::CompareReport& out) {
+  const bool any = std::any_of(out.results.begin(), out.results.end(), [](const auto& result) {
+    return diverged_by_numbers(result) && is_gradient(result);
+  });
+  if (any) Kinks(input, out).run();
+}
+
+}  // namespace ttrace::routing

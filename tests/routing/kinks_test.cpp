@@ -1,0 +1,139 @@
+#include "routing/kinks.h"
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "engine/compare_traces.h"
+#include "support/catch.h"
+#include "support/memory_trace.h"
+
+namespace ttrace::routing::kinks_test {
+namespace {
+
+using comparison::CompareReport;
+using judge::Outcome;
+using test::make_entry;
+using test::MemoryTrace;
+using trace::Kind;
+
+constexpr double kNear = 1e-7;
+
+// The gradient of fc's output comes through a ReLU, and that of first's from it.
+struct Run {
+  std::vector<double> argument{1, -2, kNear, 0.5};
+  std::vector<double> gradient{1, 0, 0.02, 2};
+  std::vector<double> before{3, 4};
+  std::vector<double> after{5, 6};
+};
+
+void put(MemoryTrace& trace, const std::string& name, Kind kind,
+         const std::vector<double>& values) {
+  trace::TensorEntry entry = make_entry(name, {values.size()}, kind);
+  entry.key.microbatch = 0;
+  trace.put(entry, values);
+}
+
+MemoryTrace trace_of(const Run& run) {
+  MemoryTrace made;
+  put(made, "fc", Kind::kOutput, run.argument);
+  put(made, "fc", Kind::kGradOutput, run.gradient);
+  put(made, "first", Kind::kGradOutput, run.before);
+  put(made, "head", Kind::kGradOutput, run.after);
+  trace::Module first;
+  first.name = "first";
+  trace::Module fc;
+  fc.name = "fc";
+  fc.computed_from = {{"first"}};
+  trace::Module head;
+  head.name = "head";
+  head.computed_from = {{"fc"}};
+  made.edit().modules = {first, fc, head};
+  return made;
+}
+
+// Rounding put element 2 on the other side.
+Run flipped() {
+  Run run;
+  run.argument = {1 + kNear, -2, -kNear, 0.5};
+  run.gradient[2] = 0;
+  run.before = {3.02, 4};
+  return run;
+}
+
+CompareReport compared(const Run& candidate) {
+  return engine::compare_traces(trace_of(Run()), trace_of(candidate), {}, {{}, 1});
+}
+
+Outcome outcome_of(const CompareReport& out, const std::string& name) {
+  for (const comparison::TensorComparison& result : out.results) {
+    if (result.key.name == name && result.key.kind == Kind::kGradOutput) return result.outcome;
+  }
+  throw std::out_of_range(name);
+}
+
+TEST_CASE("a gradient that a rounding of a kink's argument explains matches") {
+  const CompareReport out = compared(flipped());
+  REQUIRE(out.kinks.size() == 1);
+  CHECK(out.kinks[0].key.name == "fc");
+  CHECK(out.kinks[0].argument.kind == Kind::kOutput);
+  CHECK(out.kinks[0].flipped == 1);
+  CHECK(out.kinks[0].elements == 4);
+  CHECK(out.kinks[0].largest == Approx(kNear));
+  CHECK(out.kinks[0].moved == Approx(0.02 / std::sqrt(5.0004)));
+  CHECK(outcome_of(out, "fc") == Outcome::kMatch);
+  CHECK(outcome_of(out, "first") == Outcome::kMatch);
+  CHECK(out.verdict == comparison::Verdict::kMatch);
+  for (const comparison::TensorComparison& result : out.results) {
+    const bool widened = result.key.kind == Kind::kGradOutput && result.key.name != "head";
+    CHECK((result.comparison->tolerance.kinks > 0) == widened);
+  }
+}
+
+TEST_CASE("what is off by more than the room stays diverged") {
+  Run run = flipped();
+  run.before = {3.6, 4};  // 0.12 of the norm, where the room is 8 times 0.009
+  const CompareReport out = compared(run);
+  CHECK(outcome_of(out, "fc") == Outcome::kMatch);
+  CHECK(outcome_of(out, "first") == Outcome::kDiverged);
+  REQUIRE(out.findings.size() == 1);
+  CHECK(out.results[out.findings[0].result].key.name == "first");
+}
+
+TEST_CASE("what comes before a flip in the backward pass gets no room") {
+  Run run = flipped();
+  run.after = {5.02, 6};
+  const CompareReport out = compared(run);
+  CHECK(outcome_of(out, "head") == Outcome::kDiverged);
+}
+
+TEST_CASE("a kink explains no element that is far from zero, and none on the same side") {
+  SECTION("far from zero") {
+    Run run = flipped();
+    run.gradient = {0, 0, 0.02, 2};
+    run.argument = {1 + kNear, -2, kNear, 0.5};
+    CHECK(compared(run).kinks.empty());
+    CHECK(outcome_of(compared(run), "fc") == Outcome::kDiverged);
+  }
+  SECTION("another one is off as well") {
+    Run run = flipped();
+    run.gradient[3] = 2.01;
+    CHECK(compared(run).kinks.empty());
+    CHECK(outcome_of(compared(run), "fc") == Outcome::kDiverged);
+  }
+  SECTION("the argument diverged") {
+    Run run = flipped();
+    run.argument = {1.1, -2, -0.1, 0.5};
+    CHECK(compared(run).kinks.empty());
+    CHECK(outcome_of(compared(run), "first") == Outcome::kDiverged);
+  }
+  SECTION("a value is not finite") {
+    Run run = flipped();
+    run.gradient[1] = std::numeric_limits<double>::quiet_NaN();
+    CHECK(compared(run).kinks.empty());
+    CHECK(outcome_of(compared(run), "fc") == Outcome::kDiverged);
+  }
+}
+
+}  // namespace
+}  // namespace ttrace::routing::kinks_test
