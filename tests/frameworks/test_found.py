@@ -16,6 +16,8 @@ from support.ttrace_cli import REPOSITORY
 FOUND = sorted((REPOSITORY / "tests" / "frameworks" / "found").glob("*.py"))
 SLOW = {"torch_compiled_tensor_parallel", "transformers_grad_all_reduce"}
 SLOW |= {"transformers_grad_not_summed", "transformers_saved_experts"}
+# What a script returns where the machine cannot show its bug.
+NOT_HERE = 77
 RUN = grid.cases(
     "bugs found",
     {path.stem: path for path in FOUND if path.stem not in SLOW},
@@ -40,6 +42,8 @@ def test_the_bug_is_still_there(python, name):
     skip_without(python, RUN[name])
     command = [RUN[name]]
     done = run_python(command, python=python, timeout=900, environment={"OMP_NUM_THREADS": "1"})
+    if done.returncode == NOT_HERE:
+        pytest.skip(done.stdout.strip())
     assert done.returncode == 0, done.stdout + done.stderr
 
 

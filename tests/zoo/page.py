@@ -21,7 +21,10 @@ by at least 4 ε of the run's type in binary64. What `--sample` leaves out was d
 A healthy run that is broken with the cause `narrow_accumulator` is no false alarm: PyTorch's kernel
 of layer norms on a CPU adds up gradients of weights and biases in bf16. Nor is one in a batch norm
 in bf16: its kernel keeps the factor and the term of each channel in bf16
-(`tests/frameworks/found/torch_batch_norm_bf16.py`).
+(`tests/frameworks/found/torch_batch_norm_bf16.py`), the loss of funnel, whose log softmax keeps its
+sum in bf16 (`torch_log_softmax_bf16.py` there), nor, on a CPU that multiplies bf16 itself, the
+convolutions of pvt, pvt_v2 and segformer, whose kernel returns other numbers
+(`torch_convolution_bf16.py`).
 """
 
 
