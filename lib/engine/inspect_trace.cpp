@@ -109,6 +109,7 @@ void inspect_trace(const trace::Source& source, const comparison::Selection& sel
   for (const trace::TensorEntry* entry : entries) {
     out << "  " << printable(to_string(entry->key)) << "  " << dtype_short_name(entry->dtype)
         << "  " << printable(localize::describe_merging(source, *entry));
+    if (entry->complex) out << ", complex";
     if (entry->computed_in) out << ", computed in " << dtype_short_name(*entry->computed_in);
     if (entry->scale != 1) out << ", scale " << base::short_number(entry->scale);
     if (values) {

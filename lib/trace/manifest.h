@@ -119,6 +119,8 @@ struct TensorEntry {
   TensorKey key;
   base::HeapOptional<Microbatches> microbatches;
   tensor::DType dtype = tensor::DType::kFloat32;
+  // Whether its numbers are complex: real and imaginary part lie along the last dimension.
+  bool complex = false;
   tensor::Shape shape;
   std::string mesh;
   HeldAt held_at;

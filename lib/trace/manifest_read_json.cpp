@@ -173,7 +173,7 @@ Microbatches microbatches_from(const JsonCursor& object, const TensorEntry& entr
 TensorEntry tensor_from(const JsonCursor& object, const std::map<std::string, Mesh>& meshes) {
   object.allow_keys({"name", "kind", "step", "microbatch", "microbatches", "call", "copy", "dtype",
                      "shape", "mesh", "held_at", "placements", "scale", "computed_in", "order",
-                     "position", "absent_on"});
+                     "position", "absent_on", "complex"});
   TensorEntry entry;
   const JsonCursor name = object.require("name");
   entry.key.name = name.as_string();
@@ -186,6 +186,13 @@ TensorEntry tensor_from(const JsonCursor& object, const std::map<std::string, Me
   if (const auto copy = object.find("copy")) entry.key.copy = copy->as_count();
   entry.dtype = dtype_from(object.require("dtype"));
   entry.shape = shape_from(object.require("shape"), entry.dtype);
+  if (const auto complex = object.find("complex")) {
+    entry.complex = complex->as_bool();
+    const bool has_parts = !entry.shape.empty() && entry.shape.back() == 2;
+    if (entry.complex && (!has_parts || !tensor::is_floating(entry.dtype))) {
+      throw complex->error("complex numbers are floating-point numbers whose last dimension is 2");
+    }
+  }
   if (const auto whole = object.find("microbatches")) {
     entry.microbatches = microbatches_from(*whole, entry);
   }

@@ -79,6 +79,7 @@ json tensor_json(const TensorEntry& entry) {
   if (entry.key.copy != 0) out["copy"] = entry.key.copy;
   out["dtype"] = tensor::dtype_name(entry.dtype);
   out["shape"] = entry.shape;
+  if (entry.complex) out["complex"] = true;
   if (!entry.mesh.empty()) out["mesh"] = entry.mesh;
   if (!entry.held_at.empty()) out["held_at"] = entry.held_at;
   if (!entry.placements.empty()) {

@@ -104,6 +104,16 @@ TEST_CASE("unknown words for kinds and dtypes are refused") {
          "unknown dtype \"fp31\"");
 }
 
+TEST_CASE("complex numbers without their two parts are refused") {
+  const auto refuse_complex = [](const std::string& members) {
+    refuse(manifest_of(tensor_text(members + R"(, "complex": true)")), "/tensors/0/complex",
+           "complex numbers are floating-point numbers whose last dimension is 2");
+  };
+  refuse_complex(R"("dtype": "float32", "shape": [])");
+  refuse_complex(R"("dtype": "float32", "shape": [2, 3])");
+  refuse_complex(R"("dtype": "int32", "shape": [3, 2])");
+}
+
 TEST_CASE("the same tensor key twice is refused and the first is named") {
   const std::string one = tensor_text(R"("dtype": "float32", "shape": [2])");
   refuse(manifest_of(one + "," + one), "/tensors/1", "the same key as /tensors/0: w · param");

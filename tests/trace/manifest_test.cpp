@@ -79,7 +79,9 @@ TEST_CASE("every member of a manifest survives being written") {
           "computed_in": "bfloat16", "shape": [6, 4, 5], "scale": 0.1, "order": 17,
           "position": 2, "absent_on": [1, 4],
           "held_at": {"dp": [0, 2]}, "placements": {"tp": {"shard": 2}, "dp": {"partial": "max"}})") +
-      "," + tensor_text(R"("dtype": "float32", "computed_in": "tf32", "shape": [5], "mesh": "other",
+      "," +
+      tensor_text(
+          R"("dtype": "float32", "computed_in": "tf32", "shape": [5, 2], "complex": true, "mesh": "other",
           "placements": {"ep": {"shard": 0, "sizes": [0, 2, 2, 1]}})");
   const std::string more = R"(,
     "run": {"id": "f00d", "framework": "f", "model": "größe \"x\"", "precision": "p", "command": "a\nb",
@@ -106,6 +108,8 @@ TEST_CASE("every member of a manifest survives being written") {
   CHECK(again.tensors[0].order == std::uint64_t{17});
   CHECK(again.tensors[0].computed_in == tensor::DType::kBFloat16);
   CHECK(again.tensors[1].mesh == "other");
+  CHECK(again.tensors[1].complex);
+  CHECK_FALSE(again.tensors[0].complex);
   CHECK(again.tensors[1].computed_in == tensor::DType::kTensorFloat32);
   CHECK(again.run.products.matmul == tensor::DType::kTensorFloat32);
   CHECK(again.run.products.convolution == tensor::DType::kTensorFloat32);

@@ -66,6 +66,11 @@ def of(tensor: torch.Tensor) -> Dtype | None:
     return DTYPES.get(tensor.dtype)
 
 
+def is_known(tensor: torch.Tensor) -> bool:
+    """Whether the format can hold `tensor`, complex numbers as their two parts."""
+    return (tensor.dtype.to_real() if tensor.is_complex() else tensor.dtype) in DTYPES
+
+
 class StepPrecision:
     """The narrowest floating-point type among a step's parameters and module outputs.
 

@@ -155,7 +155,7 @@ class Recorder:
         local = local_tensor_of(tensor, self._meshes.default, what)
         if local is None:
             return
-        if dtypes.of(local.value) is None or local.value.is_meta:
+        if not dtypes.is_known(local.value) or local.value.is_meta:
             self._skip(key, local.value)
             return
         placed = place(local, placements, key.kind, self._meshes, what)
@@ -168,10 +168,11 @@ class Recorder:
         )
         self._writing.check(placed, coordinate, what)
         stored = whole(value)
+        shape = placed.shape if not value.is_complex() else [*placed.shape, 2]
         record = Record(
             key,
             stored.value.dtype,
-            placed.shape,
+            shape,
             placed.placements,
             len(self.records),
             placed.mesh,

@@ -1,5 +1,6 @@
-"""Complex values: pairs of real ones. Primitives are real, and no trace holds a complex tensor, so
-that in the graph such a value is a node of its own that no expression reaches.
+"""Complex values: pairs of real ones. Primitives are real, and so are the tensors of a trace, where
+real and imaginary part lie along a last dimension. In the graph a complex value is a node of its
+own that no expression reaches.
 """
 
 from __future__ import annotations
@@ -16,10 +17,52 @@ def is_complex(value: object) -> bool:
     return isinstance(value, Value) and value.dtype in _PARTS
 
 
+def part_type(dtype: str) -> str:
+    """The type of both parts of complex numbers."""
+    return _PARTS[dtype]
+
+
 def complex_of(make: Expressions, real: Value, imaginary: Value) -> Value:
     """The value of two parts of one shape and type."""
     dtype = next(name for name, part in _PARTS.items() if part == real.dtype)
     return make.graph.add(PAIR, (real, imaginary), dtype, real.shape)
+
+
+def of_real(make: Expressions, joined: Value) -> Value:
+    """The value whose parts lie along the last dimension of `joined`, and are read from there."""
+    last = len(joined.shape) - 1
+    shape = (*joined.shape[:-1], 1)
+    parts = [
+        make.graph.add(
+            "slice", (joined,), joined.dtype, shape, dim=last, start=n, stop=n + 1, step=1
+        )
+        for n in (0, 1)
+    ]
+    return complex_of(make, *(make.reshape(part, shape[:-1]) for part in parts))
+
+
+def real_of(make: Expressions, value: Value) -> Value:
+    """Both parts along a new last dimension, as a trace holds them; Inexpressible as parts_of()."""
+    parts = parts_of(make, value)
+    sources = {_joined(make, part, turn) for turn, part in enumerate(parts)}
+    if len(sources) == 1 and None not in sources:
+        return make.graph.value(sources.pop() or 0)
+    last = len(value.shape)
+    return make.concat([make.reshape(part, (*value.shape, 1)) for part in parts], last)
+
+
+def _joined(make: Expressions, part: Value, turn: int) -> int | None:
+    """The value of which of_real() made this part; None if it is none."""
+    node = make.graph.nodes[part.id]
+    if node.primitive == "reshape":
+        node = make.graph.nodes[node.arguments[0]]
+    if node.primitive != "slice":
+        return None
+    source = make.graph.value(node.arguments[0])
+    where = dict(node.attributes)
+    last = len(source.shape) - 1
+    is_part = (where["dim"], where["start"], where["stop"]) == (last, turn, turn + 1)
+    return source.id if is_part and source.shape == (*part.shape, 2) else None
 
 
 def parts_of(make: Expressions, value: Value) -> tuple[Value, Value]:

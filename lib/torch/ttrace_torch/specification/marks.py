@@ -19,7 +19,6 @@ from ttrace_torch.specification.graph import Value, constant_number
 from ttrace_torch.specification.inner_factors import multiplied, scaled, terms_of
 from ttrace_torch.specification.outside import MOST, MOST_OF_BUFFER, constant_of, elements_of
 from ttrace_torch.specification.recorder import OperationRecorder
-from ttrace_torch.specification.storages import shape_of
 
 # The kinds of tensor that a specification lists.
 KINDS = frozenset(
@@ -156,7 +155,7 @@ class Marks:
             # From whatever it was drawn: its elements are data.
             self._recorder.set_apart(tensor)
         take = self._recorder.given if key.kind == "param" else self._recorder.value
-        value = take(tensor)
+        value = self._recorder.recorded(tensor, take(tensor))
         module = self._module(key) if key.kind == "output" else None
         mark = Mark(value, self._token(tensor), value.dtype, value.shape, module)
         earlier = found.get(place)
@@ -304,14 +303,14 @@ class Marks:
         original = self._originals.get(id(tensor), tensor)
         elements, value = None, None
         with recorder.resting():
-            if not known:
+            if not known and not tensor.is_complex():
                 elements = elements_of(original, MOST_OF_BUFFER)
                 value = constant_of(original, recorder.make, 0 if is_buffer else MOST)
         if value is not None:
             recorder.storages.adopt(tensor, value)
         if is_buffer:
-            value = recorder.value(tensor)
-            mark = Mark(value, self._token(tensor), value.dtype, shape_of(tensor))
+            value = recorder.recorded(tensor, recorder.value(tensor))
+            mark = Mark(value, self._token(tensor), value.dtype, value.shape)
             self.found["buffer", name, 0] = mark._replace(elements=elements)
 
     def _found_in(self, key: Key) -> dict[Place, Mark] | None:

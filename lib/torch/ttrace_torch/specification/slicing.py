@@ -39,7 +39,8 @@ _KNOWN_DTYPES = frozenset(dtype.name for dtype in dtypes.DTYPES.values())
 _DATA = frozenset({"input", "scalar", "index"})
 # Kinds that are linear in what a loss is multiplied by.
 _RAW = frozenset({"grad_output", "param_grad"})
-_GIVEN = _DATA | {"param", "buffer"}
+_STATE = frozenset({"param", "buffer"})
+_GIVEN = _DATA | _STATE
 
 PatternNode = tuple[str, tuple[int, ...], tuple[tuple[str, Any], ...], str, tuple[int, ...]]
 Pattern = tuple[int, tuple[PatternNode, ...]]
@@ -98,9 +99,11 @@ class Slicer:
         They come in their order, data first: labels may be recorded after the loss that reads them.
         """
 
+        state = {mark.value.id for place, mark in marks.items() if place[0] in _STATE}
+
         def is_computed(item: tuple[Place, Mark]) -> bool:
             place, mark = item
-            if place[0] not in _DATA or mark.factor is not None:
+            if place[0] not in _DATA or mark.factor is not None or mark.value.id in state:
                 return True
             return self._graph.nodes[mark.value.id].primitive != LEAF
 
