@@ -183,13 +183,18 @@ class Study:
 
 def wanted(names):
     """Package -> its newest releases, of the packages that are named, and what of them to train:
-    (package, release), those with the newest torch together."""
+    (package, release), those with the newest torch together, the newest of each package first."""
     packages = [name for name in PACKAGES if not names or name in {n.split()[0] for n in names}]
     newest = {name: environments.releases(name)[:RELEASES] for name in packages}
     pairs = [(name, release) for name, releases in newest.items() for release in releases]
     chosen = [pair for pair in pairs if not names or {pair[0], " ".join(pair)} & set(names)]
     first = environments.releases("torch")[0]
-    return newest, sorted(chosen, key=lambda pair: pair[0] == "torch" and pair[1] != first)
+
+    def place(pair):
+        name, release = pair
+        return name == "torch" and release != first, newest[name].index(release)
+
+    return newest, sorted(chosen, key=place)
 
 
 def lines_of(page):
