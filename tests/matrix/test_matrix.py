@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from support.ttrace_cli import ttrace_binary
 from torch import nn
 
 from matrix import small
-from ttrace_torch.matrix.processes import run_ranks
+from ttrace_torch.matrix.processes import run_ranks, start_method
 from ttrace_torch.testing import MatrixError, assert_equivalent
 
 LAYOUTS = ["ddp2", "fsdp4", "fsdp2+tp2", "tp2+sp", "pp2:1f1b"]
@@ -175,6 +176,25 @@ def test_where_gpus_are_ranks_are_new_processes(cache, tmp_path, monkeypatch):
     assert run_ranks(small.where_it_runs, (small.Model,), 1, tmp_path, 60, **where) == [[0, 1, 4]]
     with pytest.raises(MatrixError, match="must be functions at the top of a module"):
         assert_equivalent(**given(cache, layouts=["ddp1"], loss=lambda x, y: x.mean()))
+
+
+def test_a_process_with_threads_of_autograd_is_not_forked():
+    """torch 2.15 begins them on the CPU too, if a model is compiled first."""
+    here, done = threading.Event(), threading.Event()
+
+    def named():
+        Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text("pt_autograd_0")
+        here.set()
+        done.wait()
+
+    thread = threading.Thread(target=named)
+    before = start_method()
+    thread.start()
+    here.wait()
+    during = start_method()
+    done.set()
+    thread.join()
+    assert (before, during, start_method()) == ("fork", "spawn", "fork")
 
 
 def test_a_layout_that_cannot_be_made_fails_and_names_the_argument(healthy, cache):

@@ -15,6 +15,9 @@ SECONDS = 120
 
 # What a first optimizer step imports, once for all ranks and not in each.
 torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]).step()
+# If a model is compiled before the first backward pass, torch 2.15 begins autograd's threads there,
+# and in no fork of such a process a backward pass runs.
+torch.ones(1, requires_grad=True).backward()
 
 
 def run_ranks(count, work, *arguments):

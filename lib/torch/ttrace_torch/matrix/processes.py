@@ -106,7 +106,18 @@ def run_ranks(
 
 def start_method() -> str:
     """Forking is quick and takes any function; but a process that may have used a GPU cannot."""
-    return "spawn" if torch.cuda.is_available() else "fork"
+    return "spawn" if torch.cuda.is_available() or _autograd_has_threads() else "fork"
+
+
+def _autograd_has_threads() -> bool:
+    """Whether a backward pass would fail in a fork of this process, since autograd has begun
+    threads for devices. torch 2.15 begins some without a GPU, if a model is compiled before the
+    first backward pass."""
+    for name in Path("/proc/self/task").glob("*/comm"):
+        with suppress(OSError):  # a thread that has ended
+            if name.read_bytes().startswith(b"pt_autograd"):
+                return True
+    return False
 
 
 @functools.lru_cache(maxsize=1)
@@ -127,7 +138,8 @@ def _start(process: BaseProcess) -> None:
             raise
         raise MatrixError(
             "build, loss, optimizer, parallelize and pipeline must be functions at the top of a "
-            f"module where CUDA is used, since ranks are new processes: {error}"
+            "module where CUDA is used or a model was compiled before, since ranks are new "
+            f"processes: {error}"
         ) from error
 
 
