@@ -236,6 +236,31 @@ def test_stages_that_count_their_layers_from_0_are_renamed(tmp_path):
         assert trace.entry("param_grad", name, microbatch=1)["scale"] == 0.5
 
 
+def unflattened_rank(rank, folder):
+    # As torchtitan does: every mesh is made from one axis of all ranks.
+    world = init_device_mesh("cpu", (4,), mesh_dim_names=("world",))
+    mesh = world._unflatten(0, (2, 2), ("stages", "dp"))
+    number = mesh["stages"].get_local_rank()
+    module = fully_shard(Layers(range(2 * number, 2 * number + 2)), mesh=mesh["dp"])
+    group = mesh["stages"].get_group()
+    stage = PipelineStage(module, number, 2, torch.device("cpu"), group=group)
+    schedule = ScheduleGPipe(stage, n_microbatches=2, loss_fn=squares)
+    data = torch.arange(8.0 * WIDTH).reshape(2, 4, WIDTH)[mesh["dp"].get_local_rank()] / WIDTH
+    with tt.trace(schedule, out=folder, rename=whole_name) as tracer, tracer.step(0):
+        schedule.step(*[data][number:], target=data)
+
+
+def test_stages_of_meshes_made_from_one_axis_get_an_axis(tmp_path):
+    run_ranks(4, unflattened_rank, tmp_path / "run")
+    trace = Trace(tmp_path / "run")
+    trace.check_complete()
+    axes = [{"name": "pp", "size": 2}, {"name": "world", "size": 2}]
+    assert trace.manifest["meshes"][""] == {"axes": axes}
+    entry = trace.entry("param", "layers.2.weight")
+    assert entry["mesh"] == "pp=2,dp=2" and entry["held_at"] == {"pp": [1]}
+    assert trace.entry("output", "layers.1", microbatch=3)["held_at"] == {"pp": [0], "world": [1]}
+
+
 def consistent_rank(rank):
     whole = seeded(Split)
     tt.consistent_init(whole, framework="none", rank=0)

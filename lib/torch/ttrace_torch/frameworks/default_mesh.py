@@ -57,7 +57,7 @@ def default_mesh(meshes: Iterable[Any], units: Iterable[Unit], stages: Line) -> 
             roots.append(grid)
     whole = [grid for grid in roots if grid.size == world]
     if len(whole) == 1 and all(_within(grid, whole[0]) for grid in roots):
-        return whole[0]
+        return _with_stages(whole[0], stages)
     if len(whole) > 1 or len(roots) > 1:
         raise TraceError(f"parameters lie on several meshes, {roots}; {_WAY_OUT}")
     lines: dict[str, Line] = {}
@@ -69,6 +69,20 @@ def default_mesh(meshes: Iterable[Any], units: Iterable[Unit], stages: Line) -> 
         if unit.device_mesh is None and unit.ranks not in lines.values():
             lines["dp"] = unit.ranks
     return _from_lines(lines, world)
+
+
+def _with_stages(grid: Mesh, stages: Line) -> Mesh:
+    """`grid`; where it has all ranks on one axis, the stages get one. So torchtitan makes its
+    meshes, all of them unflattened from one axis."""
+    (name, *others), count = grid.axes, len(stages)
+    if others or name == "pp" or not 1 < count < grid.size or grid.size % count:
+        return grid
+    axes = [("pp", count), (name, grid.size // count)]
+    for order in permutations(axes):
+        fitting = Mesh(order, grid.ranks)
+        if line_of(fitting, distributed.get_rank(), "pp") == stages:
+            return fitting
+    return grid
 
 
 def line_of(grid: Mesh, rank: int, axis: str) -> Line:
