@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -16,6 +18,8 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from trace_reading import Trace
 
 import ttrace_torch as tt
+from ttrace_torch.capture.turns import Turns
+from ttrace_torch.frameworks.pipelining import Pipeline
 
 
 class Heads(nn.Module):
@@ -259,6 +263,43 @@ def test_stages_of_meshes_made_from_one_axis_get_an_axis(tmp_path):
     entry = trace.entry("param", "layers.2.weight")
     assert entry["mesh"] == "pp=2,dp=2" and entry["held_at"] == {"pp": [1]}
     assert trace.entry("output", "layers.1", microbatch=3)["held_at"] == {"pp": [0], "world": [1]}
+
+
+class Stage:
+    """What a schedule asks of a stage, without another."""
+
+    stage_index, num_stages, chunks = 0, 1, 2
+    stage_index_to_group_rank = {0: 0}
+    is_first = has_backward = True
+
+    def __init__(self, submod):
+        self.submod = submod
+
+    def forward_one_chunk(self, chunk, x):
+        return self.submod(x)
+
+    def backward_one_chunk(self, chunk):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("shared", "compiled", "numbers"),
+    [(True, False, [0, 1]), (False, False, [2, 3]), (True, True, [2, 3])],
+)
+def test_a_micro_batch_of_a_pipeline_may_be_that_of_all_data_parallel_ranks(
+    shared, compiled, numbers
+):
+    begun, module = [], Turned()
+    if compiled:  # no hook may be compiled with it, so that nobody sees its inputs
+        module.compile(backend="eager", fullgraph=True)
+    listener = SimpleNamespace(begin_microbatch=begun.append)
+    stage, turns = Stage(module), Turns((1, 2))
+    with Pipeline([stage], None).watching(listener, turns, lambda inputs: shared and len(inputs)):
+        for chunk in range(2):
+            stage.forward_one_chunk(chunk, torch.ones(1, 1))
+    assert [turns.final().get(number, number) for number in begun] == numbers
+    stage.forward_one_chunk(0, torch.ones(1, 1))
+    assert len(begun) == 2
 
 
 def consistent_rank(rank):

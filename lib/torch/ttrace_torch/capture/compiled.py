@@ -29,9 +29,13 @@ def compiled_of(names: ModelNames) -> dict[str, nn.Module]:
             continue
         if name in wrappers:
             found[name] = wrappers[name]
-        elif getattr(module, "_compiled_call_impl", None) is not None:
+        elif compiled_in_place(module):
             found[name] = module
     return found
+
+
+def compiled_in_place(module: nn.Module) -> bool:
+    return getattr(module, "_compiled_call_impl", None) is not None
 
 
 def _wrappers_of(names: ModelNames) -> dict[str, nn.Module]:

@@ -155,7 +155,8 @@ class Native(Framework):
         forget()
         if self._pipeline is None:
             return super().watch_step(tracer, turns)
-        return self._pipeline.watching(tracer, turns)
+        ranks = self._data.ranks
+        return self._pipeline.watching(tracer, turns, lambda x: self.shares_batch(x, ranks))
 
     def _ends(self) -> tuple[Placements | None, Placements | None]:
         """Placements of the whole model's input, on the first stage, and output, on the last."""

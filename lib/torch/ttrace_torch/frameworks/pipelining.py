@@ -13,12 +13,17 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from functools import partial
 from typing import Any, Callable
 
+import torch
 from torch import distributed, nn
 
+from ttrace_torch.base import pytree
 from ttrace_torch.base.names import ROOT, Naming
+from ttrace_torch.capture.compiled import compiled_in_place
 from ttrace_torch.capture.turns import Turns
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.framework import Listener, StepWatch
+
+SharesBatch = Callable[[Sequence[torch.Tensor]], bool]
 
 _PACKAGE = "torch.distributed.pipelining."
 _REHEARSALS = ("_prepare_forward_infra", "_prepare_backward_infra")
@@ -82,17 +87,23 @@ class Pipeline:
         return StageNaming(self._stages)
 
     @contextmanager
-    def watching(self, tracer: Listener, turns: Turns) -> Iterator[StepWatch]:
+    def watching(
+        self, tracer: Listener, turns: Turns, shares_batch: SharesBatch
+    ) -> Iterator[StepWatch]:
         """A context that tells `tracer` the micro-batches of one step.
 
         turns: numbers them, over all runs of the schedule in the step.
+        shares_batch: whether a micro-batch with these inputs is that of all data-parallel ranks.
         """
         repeating: list[int] = []
         with ExitStack() as stack:
             if self._schedule is not None:
                 _wrap(stack, self._schedule, "eval", lambda *_: tracer.unrecorded())
             for stage in self._stages:
-                chunks = _Chunks(stage, tracer, turns)
+                chunks = _Chunks(stage, tracer, turns, shares_batch)
+                if not compiled_in_place(stage.submod):
+                    hook = stage.submod.register_forward_pre_hook
+                    stack.callback(hook(chunks.begin, prepend=True, with_kwargs=True).remove)
                 for name in _REHEARSALS:
                     if hasattr(stage, name):
                         _wrap(stack, stage, name, lambda *_: tracer.unrecorded())
@@ -111,16 +122,21 @@ class Pipeline:
 class _Chunks:
     """The chunks of one stage in a traced step, over one run of the schedule or several."""
 
-    def __init__(self, stage: Any, tracer: Listener, turns: Turns) -> None:
+    def __init__(
+        self, stage: Any, tracer: Listener, turns: Turns, shares_batch: SharesBatch
+    ) -> None:
         self._stage = stage
         self._tracer = tracer
         self._turns = turns
+        self._shares_batch = shares_batch
+        # That whose forward has begun, but not yet that of the stage's module.
+        self._next: int | None = None
         self._runs = 0
         # The chunks that the current run has begun.
         self._begun: set[int] = set()
 
     def forward(self, chunk: int) -> AbstractContextManager[Any]:
-        """Around a forward: its micro-batch stays current for the loss, computed after it."""
+        """Around a forward."""
         if self._evaluates():
             return self._tracer.unrecorded()
         # Known once the schedule has run.
@@ -129,11 +145,24 @@ class _Chunks:
             self._runs += 1
             self._begun.clear()
         self._begun.add(chunk)
+        self._next = chunk
+        if compiled_in_place(self._stage.submod):
+            # A hook would be compiled, too.
+            self.begin(self._stage.submod, (), {})
+        return nullcontext()
+
+    def begin(self, module: Any, args: Any, kwargs: Any) -> None:
+        """Before the forward of the stage's module, whose inputs are there by then: its micro-batch
+        stays current for the loss, computed after it."""
+        chunk, self._next = self._next, None
+        if chunk is None:
+            return
         try:
+            if self._shares_batch(pytree.tensors_in((args, kwargs))):
+                self._turns.share()
             self._tracer.begin_microbatch(self._number(chunk))
         except TraceError as error:
             self._tracer.spoil(str(error))
-        return nullcontext()
 
     def backward(self, chunk: int) -> AbstractContextManager[Any]:
         """Around a backward, which runs while a later forward's micro-batch is current."""
