@@ -37,6 +37,7 @@ struct Recording {
   std::string trace;  // where it is to be written
   std::vector<std::string> words;
   std::optional<std::uint64_t> seed;  // of a noise run
+  bool specifies = false;             // writes the specification
 };
 
 // The words that run what a person typed for a shell. A plain command takes the shell's place, so
@@ -49,12 +50,15 @@ std::vector<std::string> shell_words(const std::string& command) {
 }
 
 std::vector<Recording> recordings_of(const RecordingFlags& flags, const RunFolder& folder) {
+  if (flags.candidate.empty()) {
+    return {{"the run", "run", folder.candidate(), flags.command, std::nullopt, true}};
+  }
   std::vector<Recording> all{
-      {"the reference", "ref", folder.reference(), flags.reference, std::nullopt},
+      {"the reference", "ref", folder.reference(), flags.command, std::nullopt, true},
       {"the candidate", "run", folder.candidate(), shell_words(flags.candidate), std::nullopt}};
   for (std::uint64_t seed = 1; seed <= flags.noise_runs; ++seed) {
     all.push_back({concat("noise run ", seed), concat("noise", seed), folder.noise_run(seed),
-                   flags.reference, seed});
+                   flags.command, seed});
   }
   return all;
 }
@@ -76,7 +80,7 @@ Job job_of(const Recording& recording, const RecordingFlags& flags, const RunFol
   } else {
     job.variables["TTRACE_NOISE_AT"] = std::nullopt;
   }
-  if (recording.file == "ref") {
+  if (recording.specifies && flags.specification.empty()) {
     job.variables["TTRACE_SPECIFICATION"] = absolute(folder.specification());
   }
   if (!flags.steps.empty()) job.variables["TTRACE_STEPS"] = flags.steps;

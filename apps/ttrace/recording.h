@@ -11,8 +11,9 @@
 namespace ttrace::app {
 
 struct RecordingFlags {
-  std::vector<std::string> reference;  // the program and its arguments
-  std::string candidate;               // as a shell takes it
+  std::vector<std::string> command;  // the program and its arguments: of the reference, if any
+  std::string candidate;             // as a shell takes it; empty: the command runs alone
+  std::string specification;         // to judge by; empty: the first job makes one
   std::uint64_t noise_runs = 3;
   std::string steps;  // as TTRACE_STEPS takes them; empty: what the environment says
   std::string limit = "1h";
@@ -35,10 +36,10 @@ class FinishedJobs {
 };
 
 // Runs the reference, the candidate and the noise runs, in this order: a candidate that cannot be
-// compared costs no noise runs. Returns the name of the job that ran when the user asked to stop,
-// or empty. Throws an input error with one sentence, after the end of the job's output, where a
-// job fails or records no usable trace, and where the reference lacks micro-batches of the
-// candidate.
+// compared costs no noise runs. Without a candidate the command alone runs, in its place. Returns
+// the name of the job that ran when the user asked to stop, or empty. Throws an input error with
+// one sentence, after the end of the job's output, where a job fails or records no usable trace,
+// and where the reference lacks micro-batches of the candidate.
 std::string record(const RecordingFlags& flags, const RunFolder& folder, FinishedJobs& finished,
                    const std::atomic<bool>& stopping);
 

@@ -3,12 +3,15 @@
 #include <iostream>
 #include <memory>
 
+#include "auditing.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "command.h"
 #include "comparison.h"
 #include "flags/flag_group.h"
+#include "flags/traces.h"
+#include "inputs.h"
 #include "localization.h"
 #include "outputs.h"
 #include "process.h"
@@ -27,6 +30,13 @@ struct RunFlags {
   AnswerFlags answer;
 };
 
+// The specification to judge by, or empty: jobs of several processes make none.
+std::string specification_for(const RunFlags& flags, const RunFolder& folder) {
+  if (!flags.recording.specification.empty()) return flags.recording.specification;
+  std::error_code error;
+  return std::filesystem::exists(folder.specification(), error) ? folder.specification() : "";
+}
+
 ComparisonFlags comparison_of(const RunFlags& flags, const RunFolder& folder) {
   ComparisonFlags comparison;
   comparison.pair.reference = folder.reference();
@@ -39,11 +49,12 @@ ComparisonFlags comparison_of(const RunFlags& flags, const RunFolder& folder) {
 
 // Explains what diverged, into a file and, if `shown`, on the screen.
 void localize(const ComparisonFlags& comparison, const comparison::CompareReport& report,
-              const RunFolder& folder, const AnswerFlags& answer_flags, bool shown) {
+              const std::string& specification, const RunFolder& folder,
+              const AnswerFlags& answer_flags, bool shown) {
   LocalizeFlags flags;
   flags.comparison.pair.reference = comparison.pair.reference;
   flags.comparison.pair.candidate = comparison.pair.candidate;
-  flags.specification = folder.specification();
+  flags.specification = specification;
   flags.answer.json() = folder.localization();
   flags.answer.colour = answer_flags.colour;
   flags.answer.all = answer_flags.all;
@@ -62,83 +73,134 @@ void localize(const ComparisonFlags& comparison, const comparison::CompareReport
                     [&output](const Answer& answer) { return output.write(answer); });
 }
 
-// Says what lies where, and what to type to compare again without running anything.
-void tell_what_is_kept(const ComparisonFlags& comparison, const RunFolder& folder) {
+// Says what lies where, and what to type to have the answer again without running anything.
+void tell_what_is_kept(const std::string& once_more, const RunFolder& folder) {
   std::string names;
   for (const std::string& name : folder.kept())
     names += base::concat(names.empty() ? "" : ", ", name);
   std::cout << "\nkept in " << base::printable(folder.path()) << "/  " << names
-            << "\nonce more  ttrace compare " << base::printable(comparison.pair.reference) << " "
-            << base::printable(comparison.pair.candidate);
-  if (!comparison.pair.noise.empty()) {
-    std::cout << " --noise " << base::printable(folder.path()) << "/noise*.h5";
-  }
-  std::cout << "\n";
+            << "\nonce more  ttrace " << base::printable(once_more) << "\n";
 }
 
 std::string words_of(const RunFlags& flags) {
-  std::string text = "reference: ";
-  for (const std::string& word : flags.recording.reference) text += base::printable(word) + " ";
-  return base::concat(text, "\ncandidate: ", base::printable(flags.recording.candidate), "\n");
+  const bool alone = flags.recording.candidate.empty();
+  std::string text = alone ? "run: " : "reference: ";
+  for (const std::string& word : flags.recording.command) text += base::printable(word) + " ";
+  if (!alone) text += base::concat("\ncandidate: ", base::printable(flags.recording.candidate));
+  return text + "\n";
 }
 
-int run_jobs_and_compare(const RunFlags& flags, FinishedJobs& finished) {
+// Compares what was recorded, and explains what diverged.
+int compare(const RunFlags& flags, const RunFolder& folder, AnswerOutput& output, bool shown) {
+  const ComparisonFlags asked = comparison_of(flags, folder);
+  SharedComparison comparison(asked);
+  run_share(comparison, {}, false);
+  const int exit_code = output.write(comparison.answer());
+  const std::string specification = specification_for(flags, folder);
+  if (exit_code == kDivergedExit && !specification.empty()) {
+    localize(asked, comparison.report(), specification, folder, flags.answer, shown);
+  }
+  if (!shown) return exit_code;
+  std::string once_more = base::concat("compare ", asked.pair.reference, " ", asked.pair.candidate);
+  if (!asked.pair.noise.empty())
+    once_more += base::concat(" --noise ", folder.path(), "/noise*.h5");
+  tell_what_is_kept(once_more, folder);
+  return exit_code;
+}
+
+// Holds the one run against what it was computed from.
+int audit(const RunFlags& flags, const RunFolder& folder, AnswerOutput& output, bool shown) {
+  AuditedRunFlags asked;
+  asked.run = folder.candidate();
+  std::string once_more = base::concat("audit ", asked.run);
+  asked.specification = specification_for(flags, folder);
+  if (asked.specification.empty()) {
+    base::announce(base::concat(
+        "without a specification little can be judged: a job of several processes makes "
+        "none (",
+        folder.log("run"),
+        " says why one process made none); make it with one, `ttrace run "
+        "--out one -- python train.py`, and give it with --specification one/specification.json"));
+  } else {
+    once_more += base::concat(" --specification ", asked.specification);
+  }
+  SharedAudit audit(asked);
+  run_share(audit, {}, false);
+  const int exit_code = output.write(audit.answer());
+  if (shown) tell_what_is_kept(once_more, folder);
+  return exit_code;
+}
+
+// Before any job runs, and before the folder's files are replaced.
+void require_usable_specification(const RunFlags& flags) {
+  const std::string& file = flags.recording.specification;
+  if (file.empty()) return;
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+  if (std::filesystem::equivalent(folder, flags.out, error)) {
+    throw base::usage_error("--specification ", base::printable(file), ": lies in ",
+                            base::printable(flags.out),
+                            ", whose files are replaced; name another folder with --out");
+  }
+  read_specification(file);
+}
+
+int run_jobs_and_answer(const RunFlags& flags, FinishedJobs& finished) {
   seconds_in(flags.recording.limit);  // a wrong one is refused before anything is made
+  require_usable_specification(flags);
   RunFolder folder(flags.out);
   if (finished.count() == 0) folder.begin(words_of(flags));
   AnswerFlags answer = flags.answer;
-  if (answer.json().empty()) answer.json() = folder.comparison();
+  const bool alone = flags.recording.candidate.empty();
+  if (answer.json().empty()) answer.json() = alone ? folder.audit() : folder.comparison();
   if (answer.page().empty()) answer.page() = folder.page();
-  require_own_files(answer, {});
+  require_own_files(answer, {{"--specification", flags.recording.specification}});
   AnswerOutput output(answer);
   {
     const StopSignal signal;
     const std::string stopped = record(flags.recording, folder, finished, signal.flag());
     if (!stopped.empty()) {
-      std::cout << "INCONCLUSIVE  interrupted while " << stopped
-                << " ran, so nothing was compared; its processes are ended\n";
+      std::cout << "INCONCLUSIVE  interrupted while " << stopped << " ran, so nothing was "
+                << (alone ? "audited" : "compared") << "; its processes are ended\n";
       return kInterruptedExit;
     }
   }
-  const ComparisonFlags asked = comparison_of(flags, folder);
-  SharedComparison comparison(asked);
-  run_share(comparison, {}, false);
-  const comparison::CompareReport& report = comparison.report();
-  const int exit_code = output.write(comparison.answer());
   const bool to_stdout = std::any_of(answer.files.begin(), answer.files.end(), is_stdout);
   const bool shown = !base::is_quiet() && answer.format != "line" && !to_stdout;
-  std::error_code error;
-  if (exit_code == kDivergedExit && std::filesystem::exists(folder.specification(), error)) {
-    localize(asked, report, folder, answer, shown);
-  }
-  if (shown) tell_what_is_kept(asked, folder);
-  return exit_code;
+  return alone ? audit(flags, folder, output, shown) : compare(flags, folder, output, shown);
 }
 
 constexpr const char* kHowItRuns =
-    "The reference runs first, then the candidate, then the noise runs, each until the trace of "
-    "its\n"
-    "last recorded step is written. --out keeps traces, reports and what the jobs printed; what "
-    "an\n"
-    "earlier `ttrace run` made there is replaced, and a folder that it did not make is refused.\n"
-    "Exit codes: those of compare; 2 where a job fails or records nothing, 3 where it is "
+    "With --candidate the reference runs first, then the candidate, then the noise runs, and they "
+    "are\n"
+    "compared. Without it the one command runs and is audited, by the specification that it makes "
+    "if\n"
+    "it is one process. Each job runs until the trace of its last recorded step is written. --out\n"
+    "keeps traces, reports and what the jobs printed; what an earlier `ttrace run` made there is\n"
+    "replaced, and a folder that it did not make is refused.\n"
+    "Exit codes: those of compare or audit; 2 where a job fails or records nothing, 3 where it is\n"
     "interrupted.";
 
 }  // namespace
 
 void add_run_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
-      "run", "record, compare and explain: from two training commands to the answer");
+      "run", "record and judge: from one or two training commands to the answer");
   const auto flags = std::make_shared<RunFlags>();
   RecordingFlags& recording = flags->recording;
-  command->add_option("COMMAND", recording.reference, "the reference's command, behind --")
+  command
+      ->add_option("COMMAND", recording.command,
+                   "the command of the reference or the run, behind --")
       ->required();
   const FlagGroup traces(*command, kTraces);
   const FlagGroup work(*command, kWork);
-  traces.value("--candidate COMMAND", recording.candidate, "the candidate's command, in quotes")
-      ->required();
+  CLI::Option* candidate = traces.value("--candidate COMMAND", recording.candidate,
+                                        "the candidate's command, in quotes");
+  candidate->check([](const std::string& words) { return words.empty() ? "is empty" : ""; });
   traces.value("--noise-runs N", recording.noise_runs, "number of noise runs (default: 3)")
-      ->check(CLI::Range(0, 99));
+      ->check(CLI::Range(0, 99))
+      ->needs(candidate);
+  add_specification_flag(*command, recording.specification);
   FlagGroup(*command, kWhat)
       .value("--steps STEPS", recording.steps,
              "steps to record, such as 0,10-12 (default: the first)");
@@ -150,7 +212,7 @@ void add_run_command(CLI::App& app, Action& action) {
   command->footer(kHowItRuns);
   command->callback([flags, &action] {
     const auto finished = std::make_shared<FinishedJobs>();
-    action = [flags, finished] { return run_jobs_and_compare(*flags, *finished); };
+    action = [flags, finished] { return run_jobs_and_answer(*flags, *finished); };
   });
 }
 

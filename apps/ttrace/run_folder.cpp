@@ -24,8 +24,9 @@ namespace fs = std::filesystem;
 constexpr const char* kMark = "commands.txt";
 constexpr std::string_view kFirstWords = "Made by `ttrace run`";
 
-constexpr std::array<std::string_view, 6> kFixed{
-    "ref.h5", "run", "specification.json", "compare.json", "localize.json", "page.html"};
+constexpr std::array<std::string_view, 7> kFixed{
+    "ref.h5",        "run",        "specification.json", "compare.json",
+    "localize.json", "audit.json", "page.html"};
 
 // Whether it is "noise12".
 bool is_noise_job(std::string_view job) {

@@ -26,6 +26,7 @@ class RunFolder {
   std::string specification() const { return file("specification.json"); }
   std::string comparison() const { return file("compare.json"); }
   std::string localization() const { return file("localize.json"); }
+  std::string audit() const { return file("audit.json"); }
   std::string page() const { return file("page.html"); }
   // What a job printed, and the file by which its collector says that the trace is complete.
   std::string log(const std::string& job) const { return file(job + ".log"); }

@@ -331,9 +331,11 @@ def test_two_at_once_in_one_folder(ttrace: Run, folder: Path) -> None:
         first.communicate(timeout=30)
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
+def start(
+    folder: Path, candidate: tuple[str, ...] = ("--candidate", "true")
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [ttrace_binary(), "run", "--candidate", "true", "--", *words("job.py")],
+        [ttrace_binary(), "run", *candidate, "--", *words("job.py")],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -377,4 +379,72 @@ def test_a_command_line_without_jobs(ttrace: Run, folder: Path) -> None:
     done = ttrace("run", "--candidate", "true", cwd=folder)
     assert done.returncode == UNUSABLE
     assert "COMMAND is required" in done.stderr
-    assert "--candidate is required" in ttrace("run", "--", "true", cwd=folder).stderr
+    done = ttrace("run", "--candidate", "", "--", *words("job.py"), cwd=folder)
+    assert "--candidate: is empty" in refused(done)
+
+
+def alone(ttrace: Run, folder: Path, *flags: str, of: str = "ref.h5") -> CompletedProcess[str]:
+    return ttrace("run", *flags, "--", *words("job.py", of), cwd=folder, screen=True)
+
+
+def test_one_command_is_recorded_and_audited(ttrace: Run, folder: Path) -> None:
+    assert run(ttrace, folder, "--noise-runs", "1").returncode == MATCH
+    done = alone(ttrace, folder)
+    assert done.returncode == MATCH, done.stderr
+    assert done.stdout.startswith("HOLDS  ")
+    assert re.search(r"1 of 1: the run, .* job.py ref.h5$", done.stderr, re.M)
+    assert "kept in ttrace-run/  run, specification.json, audit.json, page.html\n" in done.stdout
+    kept = folder / "ttrace-run"
+    assert read_report(kept / "audit.json")["verdict"] == "holds"
+    assert (kept / "page.html").read_text().startswith("<!")
+    # What the comparison before it made is gone.
+    assert sorted(path.name for path in kept.iterdir()) == sorted(
+        ["audit.json", "commands.txt", "page.html", "run", "run.done", "run.log"]
+        + ["specification.json"]
+    )
+    assert done.stdout.splitlines()[-1] == (
+        "once more  ttrace audit ttrace-run/run --specification ttrace-run/specification.json"
+    )
+
+
+def test_one_command_with_a_bug(ttrace: Run, folder: Path) -> None:
+    specification = ("--specification", str(TESTDATA / "specification.json"))
+    done = alone(ttrace, folder, *specification, of="tp2sp_p12")
+    assert done.returncode == DIVERGED and done.stdout.startswith("BROKEN  ")
+    assert "kept in ttrace-run/  run, audit.json, page.html\n" in done.stdout
+    again = done.stdout.splitlines()[-1].removeprefix("once more  ttrace ").split()
+    assert ttrace(*again, cwd=folder).stdout.splitlines()[0] == done.stdout.splitlines()[0]
+
+
+def test_one_command_without_a_specification(ttrace: Run, folder: Path) -> None:
+    (folder / "job.py").write_text("import os\nos.environ.pop('TTRACE_SPECIFICATION')" + HEALTHY)
+    done = alone(ttrace, folder)
+    assert done.returncode == INCONCLUSIVE, done.stdout
+    assert "without a specification little can be judged" in done.stderr
+    assert done.stdout.splitlines()[-1] == "once more  ttrace audit ttrace-run/run"
+
+
+def test_a_specification_of_the_folder_is_not_removed(ttrace: Run, folder: Path) -> None:
+    assert alone(ttrace, folder).returncode == MATCH
+    own = folder / "ttrace-run" / "specification.json"
+    done = alone(ttrace, folder, "--specification", "ttrace-run/specification.json")
+    assert "whose files are replaced; name another folder with --out" in refused(done)
+    assert own.exists()
+    done = alone(ttrace, folder, "--specification", "nowhere.json", "--out", "other")
+    assert "nowhere.json" in refused(done) and not (folder / "other").exists()
+
+
+def test_noise_runs_need_a_candidate(ttrace: Run, folder: Path) -> None:
+    assert "--noise-runs requires --candidate" in refused(
+        alone(ttrace, folder, "--noise-runs", "1")
+    )
+
+
+def test_an_interrupted_run_of_one_command(folder: Path) -> None:
+    (folder / "job.py").write_text(JOB + 'out.with_suffix(".here").touch(); time.sleep(1000)\n')
+    process = start(folder, candidate=())
+    wait_for(folder / "ttrace-run" / "run.here")
+    os.killpg(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == INCONCLUSIVE
+    assert out.startswith("INCONCLUSIVE  interrupted while the run ran, so nothing was audited")

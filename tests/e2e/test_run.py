@@ -79,3 +79,16 @@ def test_a_job_that_cannot_be_traced_is_ended_at_once(script):
     done = run(script)
     assert done.returncode == UNUSABLE and time.monotonic() - begin < 100
     assert "'x'" in done.stderr.splitlines()[-1]
+
+
+def test_one_command_alone_is_audited_and_its_specification_judges_two_ranks(script):
+    alone = ("run", "--out", "one", "--", sys.executable, script, STEPS, "4")
+    done = run_ttrace(*alone, cwd=script.parent, timeout=120, screen=True)
+    assert done.returncode == MATCH, done.stderr
+    assert done.stdout.startswith("HOLDS")
+    job = [sys.executable, *FORKED_TORCHRUN, "--nproc-per-node", "2", script, STEPS, "4", "bug"]
+    specification = ("--specification", "one/specification.json")
+    done = run_ttrace("run", *specification, "--", *job, cwd=script.parent, timeout=120)
+    assert done.returncode == DIVERGED, done.stderr
+    assert "never averaged over dp (2 ranks)" in done.stdout.splitlines()[0]
+    assert read_report(script.parent / "ttrace-run" / "audit.json")["findings"]

@@ -24,6 +24,7 @@ ELSEWHERE = {
     "scripts/demo.sh": "README's own first step; this test runs after scripts/test.sh",
     "TTRACE_OUT=ref.h5 python train.py": "tests/by_hand trains the page's script",
     "ttrace run --candidate": "tests/e2e/test_run.py, with a script of its own",
+    "ttrace run -- python train.py": "tests/e2e/test_run.py, with a script of its own",
     "ttrace audit healthy": "tests/real_size: 124 million parameters",
     "job=$(sbatch": "scripts/try_slurm.sh",
     "python -m ttrace_torch.ray": "tests/torch/test_ray.py, where Ray is installed",
