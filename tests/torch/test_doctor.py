@@ -12,6 +12,7 @@ from trace_reading import Trace
 
 from ttrace_torch.doctor.examine import main
 from ttrace_torch.doctor.script import Script, UnclearScript
+from ttrace_torch.version import __version__
 
 PLAIN = '''"""Trains."""
 import torch
@@ -197,3 +198,36 @@ def test_what_is_no_script(tmp_path: Path, capsys) -> None:
     assert (
         main(["doctor"]) == 2 and "usage: python -m ttrace_torch doctor" in capsys.readouterr().err
     )
+
+
+def fake_program(path: Path, version: str) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho 'ttrace {version}'\n")
+    path.chmod(0o755)
+    return path
+
+
+def line_of_program(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    main(["doctor", str(path)])
+    lines = capsys.readouterr().out.splitlines()
+    return next(line for line in lines if line[4:].startswith("program"))
+
+
+def test_the_program_is_found_wherever_commands_find_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(PLAIN)
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    monkeypatch.delenv("TTRACE", raising=False)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "env" / "python"))
+    assert "comparing needs it somewhere" in line_of_program(script, capsys)
+    beside = fake_program(tmp_path / "env" / "ttrace", __version__)
+    assert line_of_program(script, capsys).endswith(f"ttrace {__version__}, {beside}")
+    on_path = fake_program(tmp_path / "path" / "ttrace", "0.0.1")
+    assert f"{on_path} says 'ttrace 0.0.1'" in line_of_program(script, capsys)
+    named = fake_program(tmp_path / "named", __version__)
+    monkeypatch.setenv("TTRACE", str(named))
+    assert line_of_program(script, capsys).endswith(str(named))
+    monkeypatch.setenv("TTRACE", str(tmp_path / "nowhere"))
+    assert "No such file" in line_of_program(script, capsys)

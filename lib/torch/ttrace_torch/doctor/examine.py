@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import io
 import runpy
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ import torch
 
 from ttrace_torch.base.names import ModelNames
 from ttrace_torch.checks import active_dropout
+from ttrace_torch.compare.program import find_program
 from ttrace_torch.doctor.script import Script, UnclearScript
 from ttrace_torch.private_names import PRIVATE_NAMES, is_there
 from ttrace_torch.version import __version__
@@ -77,9 +77,10 @@ def _installed() -> Iterator[Found]:
         yield Found(_NOTE, "torch", text)
     else:
         yield Found(_FINE, "torch", f"{torch.__version__}, collector {__version__}")
-    program = shutil.which("ttrace")
+    program = find_program()
     if program is None:
-        yield Found(_NOTE, "program", "no `ttrace` on PATH here; comparing needs it somewhere")
+        text = "no `ttrace` on PATH, beside this Python or in TTRACE; comparing needs it somewhere"
+        yield Found(_NOTE, "program", text)
         return
     try:
         done = subprocess.run(
