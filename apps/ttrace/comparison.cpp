@@ -1,7 +1,12 @@
 #include "comparison.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/log.h"
 #include "base/text.h"
+#include "comparison/run_facts.h"
+#include "engine/doctor/examine.h"
 #include "machine.h"
 #include "mapping/map_starter.h"
 #include "outputs.h"
@@ -22,6 +27,33 @@ void add_rules_in_force(const engine::CompareOptions& options, comparison::Compa
     in_force += base::concat(in_force.empty() ? "" : ", ", i);
   }
   id.facts.emplace_back("the list of its rules that skip today", in_force);
+}
+
+// Whether no tensor could be compared for a reason that the manifests or the files tell.
+bool were_not_comparable(const JudgedPair& pair, const comparison::CompareReport& report) {
+  const bool any_in_both =
+      std::any_of(report.results.begin(), report.results.end(), [](const auto& result) {
+        return result.reference != nullptr && result.candidate != nullptr;
+      });
+  if (!any_in_both) return true;
+  return report.counts.at(judge::Outcome::kUnreadable) > 0 &&
+         (!comparison::lost_ranks_of(pair.reference()).text.empty() ||
+          !comparison::lost_ranks_of(pair.candidate()).text.empty());
+}
+
+// Says why two runs could not be compared, as `ttrace doctor` would. Costs nothing where they were.
+void ask_doctor(const JudgedPairFlags& flags, const JudgedPair& pair,
+                comparison::CompareReport& report) {
+  const bool undecided = report.verdict == comparison::Verdict::kInconclusive;
+  if (!undecided || report.part || report.interrupted) return;
+  if (!were_not_comparable(pair, report)) return;
+  std::vector<std::string> strays = files_of_no_rank(flags.candidate, pair.candidate());
+  for (const engine::Diagnosis& one :
+       engine::obstacles(pair.reference(), pair.candidate(), std::move(strays))) {
+    report.warnings.push_back(base::concat("ttrace doctor ", pair.reference().path(), " ",
+                                           pair.candidate().path(), " says of ", one.name, ": ",
+                                           one.text));
+  }
 }
 
 }  // namespace
@@ -107,6 +139,7 @@ comparison::CompareReport Comparison::run(comparison::Checkpoint* work,
   comparison::CompareReport report =
       engine::compare_traces(pair_.reference(), pair_.candidate(), pair_.noise(), options);
   report.layout_rules = flags_.pair.layout;
+  ask_doctor(flags_.pair, pair_, report);
   report.environment.version = version();
   return report;
 }

@@ -143,6 +143,7 @@ void mark_absence(const Absence& absence, TensorComparison& result) {
     result.reason = concat(absence.lacking.path(), ": ", absence.lost, ", which may have held it");
   } else if (is_factor_of_recorded_loss(result.key, lacking)) {
     result.outcome = Outcome::kNotRecorded;
+    result.lacking = absence.side;
     result.reason = concat(absence.lacking.path(), " recorded the loss without ",
                            trace::is_factor_of_loss(result.key) ? "its gradient" : "a factor");
   } else if (absence.common) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,17 +35,41 @@ std::uint64_t elements_matched(const CompareReport& out) {
   return elements;
 }
 
+// The side that lacks the tensor, or nothing where both have it. A recording that left it out is
+// no other reason than a run that does not have it.
+std::optional<TraceSide> side_without(const TensorComparison& result) {
+  switch (result.outcome) {
+    case Outcome::kMissing:
+      return TraceSide::kCandidate;
+    case Outcome::kExtra:
+      return TraceSide::kReference;
+    case Outcome::kNotRecorded:
+      return result.lacking;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool has_any_in_common(const CompareReport& out) {
+  return std::any_of(out.results.begin(), out.results.end(),
+                     [](const TensorComparison& result) { return !side_without(result); });
+}
+
 std::string nothing_in_common(const CompareReport& out) {
-  std::string text =
-      concat("nothing was compared: the traces have no tensor in common (",
-             base::plural(out.counts.at(Outcome::kMissing), "tensor"), " only in the reference, ",
-             out.counts.at(Outcome::kExtra), " only in the candidate)");
   std::vector<std::string> candidates;
   const TensorComparison* missing = nullptr;
   for (const TensorComparison& result : out.results) {
-    if (result.outcome == Outcome::kExtra) candidates.push_back(to_string(result.key));
-    if (result.outcome == Outcome::kMissing && missing == nullptr) missing = &result;
+    if (side_without(result) == TraceSide::kReference) {
+      candidates.push_back(to_string(result.key));
+    } else if (missing == nullptr) {
+      missing = &result;
+    }
   }
+  std::string text = "nothing was compared: the traces have no tensor in common";
+  // The first line goes on with how many were not recorded.
+  if (out.counts.at(Outcome::kNotRecorded) == out.results.size()) return text;
+  text += concat(" (", base::plural(out.results.size() - candidates.size(), "tensor"),
+                 " only in the reference, ", candidates.size(), " only in the candidate)");
   if (missing != nullptr && !candidates.empty()) {
     const auto nearest = base::nearest_names(to_string(missing->key), candidates, 1);
     if (!nearest.empty()) {
@@ -179,11 +204,9 @@ std::string Interruption::describe() const {
 
 void decide(const RunState& state, CompareReport& out) {
   const std::uint64_t total = out.results.size();
-  const std::uint64_t in_common =
-      total - out.counts.at(Outcome::kMissing) - out.counts.at(Outcome::kExtra);
   if (out.interrupted) return inconclusive(describe_interruption(out), out);
   if (total == 0) return inconclusive("nothing was compared: both traces are empty", out);
-  if (in_common == 0) {
+  if (!has_any_in_common(out)) {
     const Doubt lost = describe_unreadable(state, out);
     if (lost.text.empty()) return inconclusive(nothing_in_common(out), out);
     return inconclusive(concat("nothing was compared: ", lost.text), out, lost.about);

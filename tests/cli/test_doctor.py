@@ -12,7 +12,7 @@ from typing import Any
 
 import h5py
 import pytest
-from support.ttrace_cli import DIVERGED, MATCH, TESTDATA, UNUSABLE
+from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, TESTDATA, UNUSABLE
 
 from .conftest import Run
 
@@ -186,6 +186,83 @@ def test_noise_runs_of_another_reference(ttrace: Run, folder: Path) -> None:
     assert found["noise runs"].startswith("✗ ref.h5: is given as a noise run and is the reference")
     found = marks(examine(ttrace, folder, "tp2sp", "--noise", "noise1.h5", "noise1.h5"))
     assert found["noise runs"][0] in "–✗"
+
+
+def other_names(manifest: dict[str, Any]) -> None:
+    for entry in manifest["tensors"]:
+        entry["name"] = f"model.{entry['name']}"
+
+
+def test_other_names(ttrace: Run, folder: Path) -> None:
+    change(folder / "tp2sp", other_names)
+    said = marks(examine(ttrace, folder))["names"]
+    assert said.startswith(
+        "✗ no param has the same name in both (embedding.position.weight and mod"
+    )
+    assert "--map-starter map.json" in said
+
+
+def compared(ttrace: Run, folder: Path) -> tuple[str, dict[str, str]]:
+    """The first line of comparing what cannot be compared, and what it says as the doctor does."""
+    done = ttrace("compare", "ref.h5", "tp2sp", "--quiet", cwd=folder)
+    assert done.returncode == INCONCLUSIVE, done.stdout
+    begin = "ttrace: warning: ttrace doctor ref.h5 tp2sp says of "
+    told = [line.removeprefix(begin) for line in done.stderr.splitlines() if begin in line]
+    return done.stdout, dict(line.split(": ", 1) for line in told)
+
+
+def test_compare_says_why_nothing_was_compared(ttrace: Run, folder: Path) -> None:
+    def later(manifest: dict[str, Any]) -> None:
+        for entry in manifest["tensors"]:
+            entry["step"] = 5
+        manifest["run"]["recorded"]["steps"] = [5]
+
+    change(folder / "tp2sp", later)
+    first, told = compared(ttrace, folder)
+    assert first.startswith(
+        "INCONCLUSIVE  nothing was compared: the traces have no tensor in common; 202 not recorded "
+    )
+    assert told == {
+        "steps": "the reference has 0, the candidate 5; record the same with TTRACE_STEPS"
+    }
+    # What it says is what the doctor says.
+    assert marks(examine(ttrace, folder))["steps"] == f"✗ {told['steps']}"
+
+
+def test_compare_says_that_names_differ(ttrace: Run, folder: Path) -> None:
+    change(folder / "tp2sp", other_names)
+    first, told = compared(ttrace, folder)
+    assert "nothing was compared" in first
+    assert list(told) == ["names"]
+
+
+def test_compare_says_which_files_are_of_another_run(ttrace: Run, folder: Path) -> None:
+    shutil.move(folder / "tp2sp/rank_00001.h5", folder / "tp2sp/rank_00007.h5")
+    first, told = compared(ttrace, folder)
+    assert "1 of 2 ranks of the candidate could not be read" in first
+    assert list(told) == ["ranks", "stale files"]
+    assert "let every rank end" in told["ranks"]
+    assert "files of two runs may lie in one directory" in told["stale files"]
+
+
+def test_compare_says_what_kinds_are_lacking(ttrace: Run, folder: Path) -> None:
+    def only(kind: str) -> Callable[[dict[str, Any]], None]:
+        def edit(manifest: dict[str, Any]) -> None:
+            manifest["tensors"] = [one for one in manifest["tensors"] if one["kind"] == kind]
+            manifest["run"]["recorded"]["kinds"] = [kind]
+
+        return edit
+
+    change(folder / "tp2sp", only("param"))
+    change(folder / "ref.h5", only("output"))
+    first, told = compared(ttrace, folder)
+    assert "nothing was compared" in first and "not recorded by both" in told["kinds"]
+
+
+def test_compare_asks_no_doctor_where_it_could_compare(ttrace: Run, folder: Path) -> None:
+    for run in ("tp2sp", "tp2sp_p12", "ref.h5"):
+        done = ttrace("compare", "ref.h5", run, cwd=folder)
+        assert "ttrace doctor" not in done.stderr + done.stdout
 
 
 def test_what_cannot_be_opened(ttrace: Run, folder: Path) -> None:

@@ -171,6 +171,12 @@ TEST_CASE(
         std::string::npos);
   CHECK(out.why.find("the reference has t0 · output · step 0, the candidate t1") !=
         std::string::npos);
+  CompareReport left_out = run_of({Outcome::kNotRecorded, Outcome::kMissing});
+  left_out.results[0].lacking = TraceSide::kReference;
+  decide({0, 0}, left_out);
+  CHECK(left_out.verdict == Verdict::kInconclusive);
+  CHECK(left_out.why.find("1 tensor only in the reference, 1 only in the candidate") !=
+        std::string::npos);
   const auto lost = decided({Outcome::kMissing}, 0, 8);
   CHECK(lost.why.find("nothing was compared: 8 of 8 ranks of the candidate could not be read") ==
         0);

@@ -1,5 +1,8 @@
 #include "engine/doctor/examine.h"
 
+#include <optional>
+#include <utility>
+
 #include "base/error.h"
 #include "engine/doctor/check.h"
 #include "engine/doctor/manifest_checks.h"
@@ -10,21 +13,42 @@ namespace {
 
 using namespace doctor;
 
+enum class Looks { kAtManifests, kAtValues };
+
 struct NamedCheck {
   const char* name;
   Check check;
+  Looks looks = Looks::kAtManifests;
 };
 
 constexpr NamedCheck kChecks[]{
-    {"sides", check_sides},         {"layouts", check_layouts},
-    {"ranks", check_ranks},         {"stale files", check_stale_files},
-    {"steps", check_steps},         {"micro-batches", check_microbatches},
-    {"weights", check_weights},     {"data", check_data},
-    {"dropout", check_dropout},     {"optimizer", check_optimizer},
-    {"precision", check_precision}, {"kinds", check_kinds},
-    {"labels", check_labels},       {"plans", check_plans},
+    {"sides", check_sides},
+    {"layouts", check_layouts},
+    {"ranks", check_ranks},
+    {"stale files", check_stale_files},
+    {"steps", check_steps},
+    {"micro-batches", check_microbatches},
+    {"names", check_names},
+    {"weights", check_weights, Looks::kAtValues},
+    {"data", check_data, Looks::kAtValues},
+    {"dropout", check_dropout, Looks::kAtValues},
+    {"optimizer", check_optimizer, Looks::kAtValues},
+    {"precision", check_precision},
+    {"kinds", check_kinds},
+    {"labels", check_labels},
+    {"plans", check_plans},
     {"noise runs", check_noise},
 };
+
+void add(const NamedCheck& one, const Runs& runs, std::vector<Diagnosis>& all) {
+  try {
+    if (std::optional<Found> found = one.check(runs)) {
+      all.push_back({one.name, found->health, std::move(found->text)});
+    }
+  } catch (const base::InputError& error) {
+    all.push_back({one.name, Health::kWrong, error.what()});
+  }
+}
 
 }  // namespace
 
@@ -34,15 +58,20 @@ std::vector<Diagnosis> examine(const trace::Source& reference, const trace::Sour
   Runs runs{reference, candidate, noise, options, std::nullopt, ""};
   compare_start(runs);
   std::vector<Diagnosis> all;
-  for (const auto& [name, check] : kChecks) {
-    try {
-      if (std::optional<Found> found = check(runs)) {
-        all.push_back({name, found->health, std::move(found->text)});
-      }
-    } catch (const base::InputError& error) {
-      all.push_back({name, Health::kWrong, error.what()});
-    }
+  for (const NamedCheck& one : kChecks) add(one, runs, all);
+  return all;
+}
+
+std::vector<Diagnosis> obstacles(const trace::Source& reference, const trace::Source& candidate,
+                                 std::vector<std::string> strays) {
+  const DoctorOptions options{{}, std::move(strays)};
+  const std::vector<const trace::Source*> no_noise;
+  const Runs runs{reference, candidate, no_noise, options, std::nullopt, ""};
+  std::vector<Diagnosis> all;
+  for (const NamedCheck& one : kChecks) {
+    if (one.looks == Looks::kAtManifests) add(one, runs, all);
   }
+  std::erase_if(all, [](const Diagnosis& one) { return one.health != Health::kWrong; });
   return all;
 }
 

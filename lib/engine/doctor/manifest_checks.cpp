@@ -32,6 +32,14 @@ std::set<Kind> kinds_of(const trace::Manifest& manifest) {
   return kinds;
 }
 
+std::set<std::string> names_of_kind(const trace::Manifest& manifest, Kind kind) {
+  std::set<std::string> names;
+  for (const trace::TensorEntry& entry : manifest.tensors) {
+    if (entry.key.kind == kind) names.insert(entry.key.name);
+  }
+  return names;
+}
+
 std::string names_of(const std::set<Kind>& kinds) {
   std::string text;
   for (const Kind kind : kinds) text += concat(text.empty() ? "" : ", ", kind_name(kind));
@@ -136,6 +144,22 @@ std::optional<Found> check_microbatches(const Runs& runs) {
   }
   if (numbers.empty()) return std::nullopt;
   return Found{Health::kFine, concat(in_words(numbers), " in both")};
+}
+
+std::optional<Found> check_names(const Runs& runs) {
+  for (const Kind kind : {Kind::kParam, Kind::kOutput}) {
+    const std::set<std::string> reference = names_of_kind(runs.reference.manifest(), kind);
+    const std::set<std::string> candidate = names_of_kind(runs.candidate.manifest(), kind);
+    if (reference.empty() || candidate.empty()) continue;
+    const auto is_in_both = [&](const std::string& name) { return candidate.contains(name); };
+    if (std::any_of(reference.begin(), reference.end(), is_in_both)) return std::nullopt;
+    return Found{Health::kWrong,
+                 concat("no ", kind_name(kind), " has the same name in both (", *reference.begin(),
+                        " and ", *candidate.begin(),
+                        "); `ttrace compare REF RUN --map-starter map.json` writes rules that pair "
+                        "them, for --map")};
+  }
+  return std::nullopt;
 }
 
 std::optional<Found> check_kinds(const Runs& runs) {
