@@ -33,7 +33,9 @@ struct ReportedFinding {
   Place place;  // of a single tensor
   std::string where;
   std::vector<std::uint64_t> ranks;
-  std::vector<comparison::Cause> causes;
+  std::vector<comparison::Cause> causes;  // without their values
+  std::vector<std::string>
+      values_of_causes;  // as JSON, passed on unread; empty where there are none
   std::vector<comparison::RejectedCause> rejected;
   std::vector<std::string> depends_on;  // ids
   std::uint64_t downstream = 0;         // tensors
@@ -59,6 +61,8 @@ struct ReportedComparison {
   std::string layout_rules;  // file that overrode the candidate's layouts, or empty
   // Rules for --layout under which the rest was judged, where layouts were declared wrongly.
   std::vector<std::string> followed_layouts;
+  // Members that say how it was judged, such as "tolerance", as JSON: passed on unread.
+  std::map<std::string, std::string> judged_by;
   std::uint64_t tensors = 0;                   // of both traces
   std::uint64_t skipped = 0;                   // of them, left out by flags and rules
   std::optional<comparison::PartNumber> part;  // of a divided comparison: others are skipped

@@ -41,6 +41,15 @@ json local_checks_json(const std::vector<AuditedTensor>& local) {
   return checks;
 }
 
+json causes_with_values(const localize::ReportedFinding& reported) {
+  json causes = causes_json(reported.causes);
+  for (std::size_t i = 0; i < reported.values_of_causes.size(); ++i) {
+    const std::string& values = reported.values_of_causes[i];
+    if (!values.empty()) causes[i]["values"] = json::parse(values);
+  }
+  return causes;
+}
+
 json localized_finding_json(const localize::LocalizedFinding& finding) {
   const localize::ReportedFinding& reported = finding.reported;
   json place = nullptr;
@@ -59,7 +68,7 @@ json localized_finding_json(const localize::LocalizedFinding& finding) {
           {"where", reported.where},
           {"here", finding.here},
           {"local", {{"summary", finding.summary}, {"checks", local_checks_json(finding.local)}}},
-          {"causes", causes_json(reported.causes)},
+          {"causes", causes_with_values(reported)},
           {"rejected", rejected_json(reported.rejected)},
           {"upstream", finding.upstream},
           {"downstream", reported.downstream},
@@ -118,6 +127,9 @@ std::string localize_json(const localize::LocalizeReport& report) {
   text.add("candidate", trace_json(report.comparison.candidate));
   text.add("identity", {{"reference", identity_json(report.comparison.reference)},
                         {"candidate", identity_json(report.comparison.candidate)}});
+  for (const auto& [member, value] : report.comparison.judged_by) {
+    text.add(member, json::parse(value));
+  }
   json selection = selection_json(report.comparison.selection);
   selection["common"] = report.comparison.common;
   text.add("selection", selection);

@@ -107,6 +107,9 @@ void add_extent(const JsonCursor& root, ReportedComparison& reported) {
     reported.common = selection->require("common").as_bool();
   }
   if (const auto rules = root.find("layout_rules")) reported.layout_rules = rules->as_string();
+  for (const char* member : {"tolerance", "layout_rules", "map_rules"}) {
+    if (const auto found = root.find(member)) reported.judged_by.emplace(member, found->text());
+  }
   const JsonCursor counts = root.require("counts");
   reported.tensors = counts.require("total").as_count();
   reported.skipped = counts.require("skipped_by_rule").as_count();
@@ -137,6 +140,20 @@ std::vector<comparison::Cause> causes_from(const JsonCursor& cursor) {
     causes.push_back(std::move(cause));
   }
   return causes;
+}
+
+// The values of each cause, or an empty text. They are passed on, so that only their form counts.
+std::vector<std::string> values_of_causes(const JsonCursor& causes) {
+  std::vector<std::string> all;
+  for (const JsonCursor& item : causes.items()) {
+    const auto values = item.find("values");
+    all.push_back(values ? values->text() : "");
+    if (!values) continue;
+    for (const auto& [name, value] : values->members()) {
+      if (!value.is_string()) value.as_number();
+    }
+  }
+  return all;
 }
 
 std::vector<comparison::RejectedCause> rejected_from(const JsonCursor& cursor) {
@@ -195,7 +212,10 @@ ReportedFinding finding_from(const JsonCursor& cursor) {
   if (const auto where = cursor.find("where")) finding.where = where->as_string();
   if (const auto depends = cursor.find("depends_on")) finding.depends_on = depends->as_strings();
   if (const auto total = cursor.find("downstream_total")) finding.downstream = total->as_count();
-  if (const auto causes = cursor.find("causes")) finding.causes = causes_from(*causes);
+  if (const auto causes = cursor.find("causes")) {
+    finding.causes = causes_from(*causes);
+    finding.values_of_causes = values_of_causes(*causes);
+  }
   if (const auto rejected = cursor.find("rejected")) finding.rejected = rejected_from(*rejected);
   return finding;
 }

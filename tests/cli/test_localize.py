@@ -60,6 +60,33 @@ def test_a_report_in_hand_gives_the_same_answer(ttrace: Run, tmp_path: Path) -> 
     assert now == later
 
 
+def test_the_answer_holds_what_the_comparison_said_in_values(ttrace: Run, tmp_path: Path) -> None:
+    compared = tmp_path / "compare.json"
+    noise = [word for i in (1, 2) for word in ("--noise", TESTDATA / f"noise{i}.h5")]
+    assert ttrace("compare", *FAULTY, *noise, "--json", compared).returncode == DIVERGED
+    report = read_report(compared)
+    _, answer = localized(ttrace, tmp_path, *FAULTY, *noise)
+    shown = next(one for one in report["frontier"] if one["id"] == answer["findings"][0]["id"])
+    assert answer["findings"][0]["causes"] == shown["causes"]
+    assert shown["causes"][0]["values"] == {"reduced": "summed"}
+    assert answer["tolerance"] == report["tolerance"]
+    assert "layout_rules" not in answer
+    page = tmp_path / "page.html"
+    ttrace("report", "show", tmp_path / "localize.json", "--format", "html", "-o", page)
+    again = f"ttrace localize {FAULTY[0]} {FAULTY[1]}" + "".join(f" {word}" for word in noise)
+    assert f"<code>{again}</code>" in page.read_text()
+
+
+def test_values_of_a_cause_that_are_none_are_refused(ttrace: Run, tmp_path: Path) -> None:
+    compared = tmp_path / "compare.json"
+    ttrace("compare", *FAULTY, "--json", compared)
+    report = read_report(compared)
+    for values, told in (({"reduced": ["summed"]}, "/values/reduced"), ([1], "/values")):
+        report["frontier"][0]["causes"][0]["values"] = values
+        compared.write_text(json.dumps(report))
+        check_refused(ttrace("localize", *FAULTY, "--report", compared), told)
+
+
 def test_without_a_specification_replicas_still_tell(ttrace: Run, tmp_path: Path) -> None:
     done, report = localized(ttrace, tmp_path, *FAULTY)
     assert done.returncode == DIVERGED

@@ -52,6 +52,11 @@ void add_causes(const PageFinding& finding, Markup& out) {
     out.open("li").element("strong", cause.name).text(" " + cause.evidence);
     if (cause.evidence.empty() && cause.unexplained)
       out.text(" (leaves " + shown(cause.unexplained) + ")");
+    std::string values;
+    for (const auto& [name, value] : cause.values) {
+      values += base::concat(values.empty() ? "" : " · ", name, " ", value);
+    }
+    if (!values.empty()) out.text(" ").element("span", values, {{"class", "dim values"}});
     out.close("li");
   }
   if (!finding.rejected.empty()) {

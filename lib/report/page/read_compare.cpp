@@ -176,30 +176,6 @@ void add_coverage(const JsonCursor& root, PageAnswer& answer) {
   }
 }
 
-std::string repeated(const JsonCursor& root) {
-  std::string line = base::concat(
-      "ttrace compare ", shell_word(root.require("reference").require("path").as_string()), " ",
-      shell_word(root.require("candidate").require("path").as_string()));
-  const JsonCursor tolerance = root.require("tolerance");
-  const std::string file = text_at(tolerance, "file");
-  if (!file.empty()) {
-    line += " --tolerance " + shell_word(file);
-  } else {
-    for (const std::string& run : strings_at(tolerance, "noise_runs")) {
-      line += " --noise " + shell_word(run);
-    }
-  }
-  for (const auto& [member, flag] :
-       {std::pair{"layout_rules", " --layout "}, {"map_rules", " --map "}}) {
-    const std::string rules = text_at(root, member);
-    if (!rules.empty()) line += flag + shell_word(rules);
-  }
-  if (const auto truth = root.find("truth")) {
-    line += " --truth " + shell_word(truth->require("path").as_string());
-  }
-  return line + selection_flags(root);
-}
-
 }  // namespace
 
 void read_compare(const JsonCursor& root, PageAnswer& answer) {
@@ -208,7 +184,7 @@ void read_compare(const JsonCursor& root, PageAnswer& answer) {
   add_run(root, "reference", answer);
   add_run(root, "candidate", answer);
   add_mesh(root.require("candidate"), answer);
-  answer.repeat = repeated(root);
+  answer.repeat = base::concat("ttrace compare ", judged_pair_flags(root), selection_flags(root));
   add_coverage(root, answer);
   add_findings(root, answer);
   for (const JsonCursor& item : root.require("results").items()) {

@@ -18,7 +18,9 @@ PageFinding localized_finding(const JsonCursor& item) {
   };
   const JsonCursor local = item.require("local");
   const std::string module = text_at(item, "module");
-  if (item.require("here").as_bool()) {
+  const auto place = item.find("place");
+  const bool in_module = !place || place->is_null() || place->require("kind").as_text() == "module";
+  if (in_module && item.require("here").as_bool()) {
     add("here", "the bug is inside " + (module.empty() ? "this module" : module));
   }
   add("local", text_at(local, "summary"));
@@ -40,10 +42,7 @@ void read_localize(const JsonCursor& root, PageAnswer& answer) {
   answer.counted_as = "findings";
   add_run(root, "reference", answer);
   add_run(root, "candidate", answer);
-  const std::string reference = root.require("reference").require("path").as_string();
-  const std::string candidate = root.require("candidate").require("path").as_string();
-  answer.repeat =
-      base::concat("ttrace localize ", shell_word(reference), " ", shell_word(candidate));
+  answer.repeat = base::concat("ttrace localize ", judged_pair_flags(root));
   add_flags_of_specification(root, answer);
   const std::string why = text_at(root.require("comparison"), "why");
   if (!why.empty()) answer.remarks.push_back(why);

@@ -195,6 +195,20 @@ PageTensor tensor_from(const JsonCursor& result) {
   return out;
 }
 
+// The values of a cause that its evidence does not spell out already.
+std::vector<PageFact> values_beside(const std::string& evidence, const JsonCursor& cause) {
+  std::vector<PageFact> values;
+  const auto found = cause.find("values");
+  if (!found) return values;
+  for (const auto& [name, value] : found->members()) {
+    std::string text =
+        value.is_string() ? value.as_string() : base::short_number(value.as_number());
+    const bool said = evidence.find(text) != std::string::npos;
+    if (!said && !text.empty()) values.emplace_back(words(name), std::move(text));
+  }
+  return values;
+}
+
 std::vector<PageCause> causes_at(const JsonCursor& finding, std::string_view name) {
   const auto found = finding.find(name);
   if (!found) return {};
@@ -202,8 +216,9 @@ std::vector<PageCause> causes_at(const JsonCursor& finding, std::string_view nam
   for (const JsonCursor& item : found->items()) {
     if (causes.size() == base::kShown.page_causes) break;
     const std::string axis = text_at(item, "axis");
+    const std::string evidence = text_at(item, "evidence");
     causes.push_back({item.require("name").as_string() + (axis.empty() ? "" : " over " + axis),
-                      text_at(item, "evidence"), number_at(item, "unexplained")});
+                      evidence, number_at(item, "unexplained"), values_beside(evidence, item)});
   }
   return causes;
 }
@@ -274,6 +289,29 @@ std::string first_of_findings(const PageAnswer& answer) {
 void add_warnings(const JsonCursor& root, PageAnswer& answer) {
   const std::vector<std::string> warnings = root.require("warnings").as_strings();
   answer.remarks.insert(answer.remarks.end(), warnings.begin(), warnings.end());
+}
+
+std::string judged_pair_flags(const JsonCursor& root) {
+  std::string line =
+      base::concat(shell_word(root.require("reference").require("path").as_string()), " ",
+                   shell_word(root.require("candidate").require("path").as_string()));
+  if (const auto tolerance = root.find("tolerance")) {
+    const std::string file = text_at(*tolerance, "file");
+    if (!file.empty()) line += " --tolerance " + shell_word(file);
+    // A tolerance file names the noise runs that it was made of.
+    for (const std::string& run : strings_at(*tolerance, "noise_runs")) {
+      if (file.empty()) line += " --noise " + shell_word(run);
+    }
+  }
+  for (const auto& [member, flag] :
+       {std::pair{"layout_rules", " --layout "}, {"map_rules", " --map "}}) {
+    const std::string rules = text_at(root, member);
+    if (!rules.empty()) line += flag + shell_word(rules);
+  }
+  if (const auto truth = root.find("truth")) {
+    line += " --truth " + shell_word(truth->require("path").as_string());
+  }
+  return line;
 }
 
 void add_flags_of_specification(const JsonCursor& root, PageAnswer& answer) {

@@ -35,6 +35,9 @@ std::string shell_word(const std::string& text);
 void add_run(const base::JsonCursor& root, std::string_view role, PageAnswer& answer);
 void add_mesh(const base::JsonCursor& run, PageAnswer& answer);
 void add_made_by(const base::JsonCursor& root, PageAnswer& answer);
+// The reference, the candidate, and the files by which they were judged, as a command line has
+// them.
+std::string judged_pair_flags(const base::JsonCursor& root);
 // Flags that selected something, as the end of a command line.
 std::string selection_flags(const base::JsonCursor& root);
 
