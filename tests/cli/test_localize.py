@@ -77,6 +77,18 @@ def test_the_answer_holds_what_the_comparison_said_in_values(ttrace: Run, tmp_pa
     assert f"<code>{again}</code>" in page.read_text()
 
 
+def test_the_page_shows_numbers_that_the_evidence_does_not(ttrace: Run, tmp_path: Path) -> None:
+    compared = tmp_path / "compare.json"
+    ttrace("compare", *FAULTY, "--json", compared)
+    report = read_report(compared)
+    for one in report["frontier"]:
+        one["causes"][0] |= {"evidence": "a half", "values": {"the_factor": 0.25, "of": "words"}}
+    compared.write_text(json.dumps(report))
+    page = tmp_path / "page.html"
+    ttrace("localize", *FAULTY, "--report", compared, "--html", page)
+    assert '<span class="dim values">the factor 0.25</span>' in page.read_text()
+
+
 def test_values_of_a_cause_that_are_none_are_refused(ttrace: Run, tmp_path: Path) -> None:
     compared = tmp_path / "compare.json"
     ttrace("compare", *FAULTY, "--json", compared)

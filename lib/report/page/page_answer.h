@@ -58,7 +58,7 @@ struct PageCause {
   std::string name;  // with its axis
   std::string evidence;
   std::optional<double> unexplained;
-  std::vector<PageFact> values;  // what its evidence does not say
+  std::vector<PageFact> values;  // numbers that its evidence does not say
 };
 
 struct PageCheck {

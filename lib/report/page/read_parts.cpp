@@ -195,16 +195,17 @@ PageTensor tensor_from(const JsonCursor& result) {
   return out;
 }
 
-// The values of a cause that its evidence does not spell out already.
+// The numbers of a cause that its evidence does not spell out already. Its words do.
 std::vector<PageFact> values_beside(const std::string& evidence, const JsonCursor& cause) {
   std::vector<PageFact> values;
   const auto found = cause.find("values");
   if (!found) return values;
   for (const auto& [name, value] : found->members()) {
-    std::string text =
-        value.is_string() ? value.as_string() : base::short_number(value.as_number());
-    const bool said = evidence.find(text) != std::string::npos;
-    if (!said && !text.empty()) values.emplace_back(words(name), std::move(text));
+    if (value.is_string()) continue;
+    std::string text = base::short_number(value.as_number());
+    if (evidence.find(text) == std::string::npos) {
+      values.emplace_back(words(name), std::move(text));
+    }
   }
   return values;
 }
