@@ -68,6 +68,14 @@ AnswerOutput::AnswerOutput(const AnswerFlags& flags) : flags_(flags) {
 int AnswerOutput::write(const Answer& answer) {
   // Files come first, because a reader that closes the pipe after the first line of the answer ends
   // this process. If the disk is full, the answer is still printed.
+  const std::optional<base::Error> unwritten = write_files(answer);
+  print_warnings(answer.warnings, answer.exit_code == kInconclusive);
+  print_text(answer);
+  if (unwritten) throw *unwritten;
+  return answer.exit_code;
+}
+
+std::optional<base::Error> AnswerOutput::write_files(const Answer& answer) {
   std::optional<base::Error> unwritten;
   std::string json;
   for (std::size_t i = 0; i < files_.size(); ++i) {
@@ -84,10 +92,7 @@ int AnswerOutput::write(const Answer& answer) {
       if (!unwritten) unwritten = error;
     }
   }
-  print_warnings(answer.warnings, answer.exit_code == kInconclusive);
-  print_text(answer);
-  if (unwritten) throw *unwritten;
-  return answer.exit_code;
+  return unwritten;
 }
 
 std::string AnswerOutput::text_of(std::size_t format, const Answer& answer,

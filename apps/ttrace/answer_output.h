@@ -37,6 +37,8 @@ class AnswerOutput {
   // an exit code other than 0; the warnings of an inconclusive answer stay. Returns the exit code.
   // If a file cannot be written, throws an input error after the answer has been printed.
   int write(const Answer& answer);
+  // Writes the files alone. Returns why one cannot be written, or nothing.
+  std::optional<base::Error> write_files(const Answer& answer);
 
  private:
   // The file of a format. `json`: all of the answer, or empty as long as nothing needed it.

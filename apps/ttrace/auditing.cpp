@@ -38,8 +38,8 @@ AuditedRunFlags audit_flags_of(const comparison::ComparisonId& id) {
   return flags;
 }
 
-SharedAudit::SharedAudit(const AuditedRunFlags& flags)
-    : flags_(flags), trace_(flags.run, flags.layout) {
+SharedAudit::SharedAudit(const AuditedRunFlags& flags, std::unique_ptr<trace::Source> run)
+    : flags_(flags), trace_(run ? std::move(run) : open_and_log(flags.run), flags.layout) {
   options_.selection = flags.selection.selection();
   if (!flags.tolerance.empty()) {
     options_.selection.rules = rules_that_skip(flags.tolerance);

@@ -1,6 +1,7 @@
 // An audit as requested by flags. Shared by `audit` and `report merge`.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -32,8 +33,9 @@ AuditedRunFlags audit_flags_of(const comparison::ComparisonId& id);
 
 class SharedAudit : public SharedWork {
  public:
-  // `flags` must outlive this. Throws an input error naming the file that cannot be read.
-  explicit SharedAudit(const AuditedRunFlags& flags);
+  // `flags` must outlive this. `run`: null where it is opened by its path. Throws an input error
+  // naming the file that cannot be read.
+  explicit SharedAudit(const AuditedRunFlags& flags, std::unique_ptr<trace::Source> run = nullptr);
 
   comparison::ComparisonId id() const override;
   void run(comparison::Checkpoint* work, comparison::WorkDivision division,

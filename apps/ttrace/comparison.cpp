@@ -77,9 +77,9 @@ ComparisonFlags flags_of(const comparison::ComparisonId& id) {
   return flags;
 }
 
-Comparison::Comparison(const ComparisonFlags& flags)
+Comparison::Comparison(const ComparisonFlags& flags, std::unique_ptr<trace::Source> candidate)
     : flags_(flags),
-      pair_(flags.pair),
+      pair_(flags.pair, std::move(candidate)),
       truth_(flags.truth.empty() ? nullptr : open_and_log(flags.truth)) {}
 
 comparison::ComparisonId Comparison::id() const {

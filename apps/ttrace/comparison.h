@@ -31,8 +31,10 @@ ComparisonFlags flags_of(const comparison::ComparisonId& id);
 
 class Comparison {
  public:
-  // `flags` must outlive this. Throws an input error naming the file that cannot be read.
-  explicit Comparison(const ComparisonFlags& flags);
+  // `flags` must outlive this. `candidate`: null where it is opened by its path. Throws an input
+  // error naming the file that cannot be read.
+  explicit Comparison(const ComparisonFlags& flags,
+                      std::unique_ptr<trace::Source> candidate = nullptr);
 
   // What was requested, and the current state of the files.
   comparison::ComparisonId id() const;
@@ -54,8 +56,10 @@ Answer answer_of(const comparison::CompareReport& report, bool all_slices);
 
 class SharedComparison : public SharedWork {
  public:
-  // `flags` must outlive this.
-  explicit SharedComparison(const ComparisonFlags& flags) : flags_(flags), comparison_(flags) {}
+  // As Comparison.
+  explicit SharedComparison(const ComparisonFlags& flags,
+                            std::unique_ptr<trace::Source> candidate = nullptr)
+      : flags_(flags), comparison_(flags, std::move(candidate)) {}
 
   const Comparison& comparison() const { return comparison_; }
   const comparison::CompareReport& report() const { return report_; }

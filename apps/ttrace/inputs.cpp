@@ -4,6 +4,7 @@
 #include <array>
 #include <ctime>
 #include <filesystem>
+#include <utility>
 
 #include "base/files.h"
 #include "base/log.h"
@@ -54,20 +55,25 @@ std::vector<std::string> files_of_no_rank(const std::string& run, const trace::S
 }
 
 OpenedTrace::OpenedTrace(const std::string& path, const std::string& layout_rules)
-    : stored_(open_and_log(path)) {
+    : OpenedTrace(open_and_log(path), layout_rules) {}
+
+OpenedTrace::OpenedTrace(std::unique_ptr<trace::Source> opened, const std::string& layout_rules)
+    : stored_(std::move(opened)) {
   if (layout_rules.empty()) return;
   overridden_ = std::make_unique<trace::WithManifest>(
       *stored_,
       layout::with_layout_rules(stored_->manifest(), base::read_text(layout_rules), layout_rules));
 }
 
-JudgedPair::JudgedPair(const JudgedPairFlags& flags) : flags_(flags), runs_(flags.noise.size()) {
+JudgedPair::JudgedPair(const JudgedPairFlags& flags, std::unique_ptr<trace::Source> candidate)
+    : flags_(flags), runs_(flags.noise.size()) {
   // Opening a trace reads its manifest, which takes as long as the data if the tensors are small.
   execution_context(flags.threads).parallel_for(2 + runs_.size(), [&](std::size_t i) {
     if (i == 0) {
       reference_ = open_and_log(flags.reference);
     } else if (i == 1) {
-      candidate_.emplace(flags.candidate, flags.layout);
+      candidate_.emplace(candidate ? std::move(candidate) : open_and_log(flags.candidate),
+                         flags.layout);
     } else {
       runs_[i - 2] = open_and_log(flags.noise[i - 2]);
     }

@@ -32,6 +32,7 @@ class OpenedTrace {
  public:
   // `layout_rules`: a file, or empty.
   OpenedTrace(const std::string& path, const std::string& layout_rules);
+  OpenedTrace(std::unique_ptr<trace::Source> opened, const std::string& layout_rules);
 
   const trace::Source& operator*() const { return overridden_ ? *overridden_ : *stored_; }
 
@@ -43,8 +44,10 @@ class OpenedTrace {
 // The traces, noise runs and rules that JudgedPairFlags name, opened.
 class JudgedPair {
  public:
-  // Throws an input error naming the file that cannot be read.
-  explicit JudgedPair(const JudgedPairFlags& flags);
+  // `candidate`: null where it is opened by its path. Throws an input error naming the file that
+  // cannot be read.
+  explicit JudgedPair(const JudgedPairFlags& flags,
+                      std::unique_ptr<trace::Source> candidate = nullptr);
 
   const trace::Source& reference() const { return *reference_; }
   const trace::Source& candidate() const { return **candidate_; }

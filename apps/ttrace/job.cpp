@@ -171,6 +171,13 @@ JobEnd run_job(const Job& job, const std::atomic<bool>& stopping) {
   return end;
 }
 
+std::vector<std::string> shell_words(const std::string& command) {
+  const std::string first = command.substr(0, command.find(' '));
+  const bool plain = command.find_first_of(";&|\n(){}<>") == std::string::npos &&
+                     first.find('=') == std::string::npos && !first.empty();
+  return {"/bin/sh", "-c", plain ? "exec " + command : command};
+}
+
 std::vector<std::string> tail_of(const std::string& log, std::size_t lines) {
   constexpr std::streamoff kMost = 16384;
   std::ifstream file(log, std::ios::binary | std::ios::ate);

@@ -37,6 +37,10 @@ struct JobEnd {
 // input error if the log cannot be written or the program not started.
 JobEnd run_job(const Job& job, const std::atomic<bool>& stopping);
 
+// The words that run what a person typed for a shell. A plain command takes the shell's place, so
+// that nothing stands between ttrace and the job.
+std::vector<std::string> shell_words(const std::string& command);
+
 // The last lines of a job's log, made printable, or empty.
 std::vector<std::string> tail_of(const std::string& log, std::size_t lines);
 

@@ -61,6 +61,7 @@ int main(int argc, char** argv) {
     ttrace::app::add_compare_command(app, action);
     ttrace::app::add_audit_command(app, action);
     ttrace::app::add_run_command(app, action);
+    ttrace::app::add_watch_command(app, action);
     ttrace::app::add_calibrate_command(app, action);
     ttrace::app::add_demo_command(app, action);
     ttrace::app::add_doctor_command(app, action);

@@ -1,13 +1,10 @@
 #include "recording.h"
 
-#include <sys/mman.h>
-
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <new>
 #include <optional>
 #include <set>
 
@@ -40,15 +37,6 @@ struct Recording {
   bool specifies = false;             // writes the specification
 };
 
-// The words that run what a person typed for a shell. A plain command takes the shell's place, so
-// that nothing stands between ttrace and the job.
-std::vector<std::string> shell_words(const std::string& command) {
-  const std::string first = command.substr(0, command.find(' '));
-  const bool plain = command.find_first_of(";&|\n(){}<>") == std::string::npos &&
-                     first.find('=') == std::string::npos && !first.empty();
-  return {"/bin/sh", "-c", plain ? "exec " + command : command};
-}
-
 std::vector<Recording> recordings_of(const RecordingFlags& flags, const RunFolder& folder) {
   if (flags.candidate.empty()) {
     return {{"the run", "run", folder.candidate(), flags.command, std::nullopt, true}};
@@ -66,8 +54,12 @@ std::vector<Recording> recordings_of(const RecordingFlags& flags, const RunFolde
 std::string absolute(const std::string& path) { return fs::absolute(path).string(); }
 
 Job job_of(const Recording& recording, const RecordingFlags& flags, const RunFolder& folder) {
-  Job job{recording.name,         recording.words, {}, folder.log(recording.file), "",
-          seconds_in(flags.limit)};
+  Job job{recording.name,
+          recording.words,
+          {},
+          folder.log(recording.file),
+          "",
+          seconds_in("--limit", flags.limit)};
   job.variables = {{"TTRACE_OUT", absolute(recording.trace)},
                    {"TTRACE_NOISE", std::nullopt},
                    {"TTRACE_PLAN", std::nullopt},
@@ -205,23 +197,17 @@ std::string describe_trace(const trace::Manifest& manifest, double seconds) {
 
 }  // namespace
 
-double seconds_in(const std::string& limit) {
+double seconds_in(const std::string& flag, const std::string& time) {
   double value = 0;
-  const char* const last = limit.data() + limit.size();
-  const auto [end, error] = std::from_chars(limit.data(), last, value);
+  const char* const last = time.data() + time.size();
+  const auto [end, error] = std::from_chars(time.data(), last, value);
   const std::string_view unit(end, static_cast<std::size_t>(last - end));
   const double factor = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
   if (error != std::errc() || factor == 0 || !(value > 0) || !std::isfinite(value)) {
-    throw base::usage_error("--limit ", printable(limit),
+    throw base::usage_error(flag, " ", printable(time),
                             ": expected a time, such as 90s, 10m or 2h");
   }
   return value * factor;
-}
-
-FinishedJobs::FinishedJobs()
-    : count_(static_cast<std::size_t*>(::mmap(nullptr, sizeof(std::size_t), PROT_READ | PROT_WRITE,
-                                              MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
-  if (count_ == MAP_FAILED) throw std::bad_alloc();
 }
 
 std::string record(const RecordingFlags& flags, const RunFolder& folder, FinishedJobs& finished,

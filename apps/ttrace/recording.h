@@ -2,11 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "run_folder.h"
+#include "surviving_value.h"
 
 namespace ttrace::app {
 
@@ -20,19 +22,18 @@ struct RecordingFlags {
   bool to_end = false;
 };
 
-// Seconds of "90", "90s", "10m", "2h". Throws a usage error for anything else.
-double seconds_in(const std::string& limit);
+// Seconds of "90", "90s", "10m", "2h". Throws a usage error naming the flag for anything else.
+double seconds_in(const std::string& flag, const std::string& time);
 
 // How many jobs have ended with their traces written. Shared by the processes that `supervised`
 // starts one after the other: a damaged trace that crashes HDF5 costs no job a second time.
 class FinishedJobs {
  public:
-  FinishedJobs();
   std::size_t count() const { return *count_; }
   void add() { ++*count_; }
 
  private:
-  std::size_t* count_;
+  SurvivingValue<std::size_t> count_;
 };
 
 // Runs the reference, the candidate and the noise runs, in this order: a candidate that cannot be

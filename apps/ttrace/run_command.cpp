@@ -146,7 +146,7 @@ void require_usable_specification(const RunFlags& flags) {
 }
 
 int run_jobs_and_answer(const RunFlags& flags, FinishedJobs& finished) {
-  seconds_in(flags.recording.limit);  // a wrong one is refused before anything is made
+  seconds_in("--limit", flags.recording.limit);  // a wrong one is refused before anything is made
   require_usable_specification(flags);
   RunFolder folder(flags.out);
   if (finished.count() == 0) folder.begin(words_of(flags));

@@ -16,6 +16,7 @@ COMMANDS += [
     "report diff",
     "report trend",
     "run",
+    "watch",
     "demo",
     "doctor",
     "synth",

@@ -24,20 +24,26 @@ AnswerFlags::AnswerFlags() : files(file_formats().size()) {}
 
 void AnswerFlags::add_to(CLI::App& command, const char* all_means, bool page) {
   const FlagGroup answer(command, kAnswer);
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (i != kJsonFormat && !page) continue;
-    const char* const value = i == report::kMarkdownFormat ? " FILE|github" : " FILE";
-    answer.value(flag_of_format(i) + value, files[i], file_formats()[i].help);
-  }
   if (page) {
-    answer.choice("--json-detail", detail, {"all", "findings"},
-                  "which tensors the JSON has the numbers of");
+    add_files_to(command);
+  } else {
+    answer.value("--json FILE", json(), file_formats()[kJsonFormat].help);
   }
   answer.flag("--all", all, all_means);
   answer.value("--explain N", explain, "also explain the finding of this number, from 1");
   answer.choice("--format", format, {"text", "line"},
                 "one screen, or the first line alone, never folded");
   add_colour_flag(command, colour);
+}
+
+void AnswerFlags::add_files_to(CLI::App& command) {
+  const FlagGroup answer(command, kAnswer);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const char* const value = i == report::kMarkdownFormat ? " FILE|github" : " FILE";
+    answer.value(flag_of_format(i) + value, files[i], file_formats()[i].help);
+  }
+  answer.choice("--json-detail", detail, {"all", "findings"},
+                "which tensors the JSON has the numbers of");
 }
 
 const std::string& AnswerFlags::json() const { return files[kJsonFormat]; }

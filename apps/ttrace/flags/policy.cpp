@@ -47,7 +47,7 @@ std::string with_first_line(const std::string& text, const std::string& first) {
 
 }  // namespace
 
-void PolicyFlags::add_to(CLI::App& command, bool kinds) {
+void PolicyFlags::add_to(CLI::App& command, bool kinds, bool with_since) {
   const FlagGroup nights(command, kNights);
   nights
       .value("--known FILE", known,
@@ -58,6 +58,7 @@ void PolicyFlags::add_to(CLI::App& command, bool kinds) {
     nights.value("--require KIND...", require, "3 if one of these kinds was not checked")
         ->delimiter(',');
   }
+  if (!with_since) return;
   nights.value("--since FILE", since, "an earlier report in JSON, for --fail-on new");
   nights.choice("--fail-on", fail_on, {"any", kNew},
                 "1 for any finding, or for what is new since that report alone");

@@ -26,9 +26,13 @@ void add_specification_flag(CLI::App& command, std::string& path) {
 }
 
 void JudgedPairFlags::add_to(CLI::App& command, const std::string& candidate_is) {
-  const FlagGroup traces(command, kTraces);
   add_reference(command, reference)->required();
   command.add_option("RUN", candidate, candidate_is + ": a file or a directory")->required();
+  add_rules_to(command);
+}
+
+void JudgedPairFlags::add_rules_to(CLI::App& command) {
+  const FlagGroup traces(command, kTraces);
   add_noise_flag(command, noise);
   traces.value("--tolerance FILE", tolerance,
                "tolerances that `ttrace calibrate` wrote, with rules on top");

@@ -91,6 +91,12 @@ class SingleFileTrace : public Source {
     }
   }
 
+  SingleFileTrace(std::string path, std::shared_ptr<const File> file, Manifest manifest)
+      : path_(std::move(path)),
+        file_(std::move(file)),
+        manifest_(std::move(manifest)),
+        checksum_(checksum_of(manifest_text(manifest_))) {}
+
   const std::string& path() const override { return path_; }
   const Manifest& manifest() const override { return manifest_; }
   std::string identity() const override { return file_identity(path_); }
@@ -129,11 +135,14 @@ class DirectoryTrace : public Source {
     const std::string text = base::read_text(manifest.string());
     manifest_ = parse_manifest(text, manifest.string());
     checksum_ = checksum_of(text);
-    try {
-      present_ = ranks_with_files(path_);
-    } catch (const base::InputError&) {
-      // A folder that this user may not list: its files are looked for one by one.
-    }
+    list_ranks();
+  }
+
+  DirectoryTrace(std::string path, Manifest manifest)
+      : path_(std::move(path)),
+        manifest_(std::move(manifest)),
+        checksum_(checksum_of(manifest_text(manifest_))) {
+    list_ranks();
   }
 
   const std::string& path() const override { return path_; }
@@ -180,6 +189,14 @@ class DirectoryTrace : public Source {
   }
 
  private:
+  void list_ranks() {
+    try {
+      present_ = ranks_with_files(path_);
+    } catch (const base::InputError&) {
+      // A folder that this user may not list: its files are looked for one by one.
+    }
+  }
+
   // Asked of the list of the folder: a manifest of a few bytes may claim a million ranks, and
   // looking for the file of each takes half a minute.
   bool is_present(std::uint64_t rank) const {
@@ -237,6 +254,14 @@ std::unique_ptr<Source> open_trace(const std::string& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return std::make_unique<DirectoryTrace>(path);
   return std::make_unique<SingleFileTrace>(path, File::open(path));
+}
+
+std::unique_ptr<Source> open_trace(const std::string& path, Manifest manifest) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    return std::make_unique<DirectoryTrace>(path, std::move(manifest));
+  }
+  return std::make_unique<SingleFileTrace>(path, File::open(path), std::move(manifest));
 }
 
 std::string library_version() {

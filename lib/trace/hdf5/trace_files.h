@@ -19,6 +19,9 @@ namespace ttrace::trace::hdf5 {
 // that cannot be read is reported by rank_problem(), not thrown.
 std::unique_ptr<Source> open_trace(const std::string& path);
 
+// The same with the manifest at hand, of a trace that has none of its own yet: its job still runs.
+std::unique_ptr<Source> open_trace(const std::string& path, Manifest manifest);
+
 // Returns "1.10.8", with the version of the headers if the program was built with another one.
 std::string library_version();
 

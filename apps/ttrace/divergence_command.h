@@ -1,0 +1,45 @@
+// The command that `ttrace watch` runs where a step diverges for the first time: it reads the
+// report and the headline, while the watching goes on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <thread>
+
+namespace ttrace::app {
+
+struct FirstDivergence {
+  std::string run;
+  std::uint64_t step = 0;
+  std::string headline;
+  // The report in JSON: a file, or its text, of which a file is made for as long as the command
+  // runs.
+  std::string report_file;
+  std::string report;
+};
+
+class DivergenceCommand {
+ public:
+  // `command`: as a shell takes it, or empty for none. `limit`: seconds. `stopping`: once true, the
+  // command is ended; must outlive this.
+  DivergenceCommand(std::string command, double limit, const std::atomic<bool>& stopping);
+  // Waits for the command.
+  ~DivergenceCommand();
+  DivergenceCommand(const DivergenceCommand&) = delete;
+  DivergenceCommand& operator=(const DivergenceCommand&) = delete;
+
+  // Starts the command; one that still runs is waited for. Whatever becomes of it is said on stderr
+  // with what it printed, and changes no verdict.
+  void start(FirstDivergence divergence);
+
+ private:
+  void run(const FirstDivergence& divergence) const;
+
+  std::string command_;
+  double limit_;
+  const std::atomic<bool>& stopping_;
+  std::thread thread_;
+};
+
+}  // namespace ttrace::app

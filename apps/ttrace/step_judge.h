@@ -1,0 +1,38 @@
+// Judges one step of a trace as `ttrace compare --step N` does, or `ttrace audit --step N`.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "answer_output.h"
+#include "flags/policy.h"
+#include "flags/traces.h"
+#include "trace/source.h"
+
+namespace ttrace::app {
+
+struct StepJudgeFlags {
+  JudgedPairFlags pair;  // without a reference, the run is audited
+  std::string specification;
+  PolicyFlags policy;
+
+  bool audits() const { return pair.reference.empty(); }
+};
+
+// Returns an answer that holds no file open: HDF5 would give later readers of a file what it was
+// when it was opened first. Its text is left out. Throws an input error if the trace or what judges
+// it cannot be read. Once `stop` is true, the answer may be one of what is known.
+Answer judge_step(const StepJudgeFlags& flags, std::uint64_t step,
+                  std::unique_ptr<trace::Source> run,
+                  const std::shared_ptr<const report::AnswerPolicy>& policy,
+                  const std::atomic<bool>& stop);
+
+// Reads what judges every step, so that a mistake in it is told before the first. Returns the steps
+// that the reference has; nothing where a run is audited.
+std::optional<std::set<std::uint64_t>> steps_to_judge_by(const StepJudgeFlags& flags);
+
+}  // namespace ttrace::app

@@ -1,0 +1,23 @@
+// What changed from one step of a run to the next, in the words of `ttrace report diff`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "report/nights/night.h"
+
+namespace ttrace::report {
+
+class StepChanges {
+ public:
+  // `answer`: that for the step, in JSON. Returns "31 newly diverged, 2 worse since step 2", or
+  // empty for the first. Throws an input error for JSON that is no answer.
+  std::string add(std::uint64_t step, std::string_view answer);
+
+ private:
+  std::optional<Night> before_;
+};
+
+}  // namespace ttrace::report
