@@ -5,7 +5,8 @@
 # (TTRACE_CUBLAS names it), and checks the collector where Python has torch (PYTHON names the
 # interpreter), compare_tensors where libttrace.so was built too (build/, or TTRACE_LIBRARY), and jobs
 # of many kinds where ttrace was built (build/ttrace, or TTRACE) and Python has transformers. Needs nvcc,
-# CMake and a C++ compiler, no network and no other package. Prints one table last. Exit: 0 all
+# CMake and a C++ compiler, no network and no other package. Prints one table last, and the first
+# of it as it comes: the jobs take most of ten minutes on 16 cores. Exit: 0 all
 # checks that could run passed, 1 one failed, 3 no GPU, nothing checked (that is no success).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -39,7 +40,7 @@ program=$build/device_check
 module=$build/ttrace_cuda.so
 
 code=0
-"$program" "$module" >"$build/conformance.txt" || code=$?
+"$program" "$module" | tee "$build/conformance.txt" || code=$?
 if [ "$code" = 3 ]; then
   echo "gpu_check: the kernels were built, but there is no GPU: nothing was checked" >&2
   exit 3
