@@ -107,6 +107,27 @@ std::vector<measure::ColumnSums> sum_rows(const measure::Backend& backend,
   return sums;
 }
 
+measure::ColumnSums sum_channels(const measure::TensorRef& gradient, tensor::DType precision) {
+  const tensor::Shape& shape = gradient.view->shape;
+  if (shape.size() < 3) throw base::internal_error("no images in ", tensor::to_string(shape));
+  const std::vector<double> zeros(shape[1], 0);
+  measure::ColumnSums sums{zeros, zeros};
+  const auto reader = gradient.open(measure::Replicas::kFirstOnly);
+  std::vector<double> values;
+  tensor::for_each_sub_box(
+      tensor::whole(shape), measure::kReadElements, [&](const tensor::Box& box) {
+        values.resize(tensor::volume(box));
+        reader->read(box, values);
+        const std::uint64_t inner = values.size() / (box.extent[0] * box.extent[1]);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const std::uint64_t channel = box.origin[1] + i / inner % box.extent[1];
+          sums.exact[channel] += values[i];
+          sums.stepwise[channel] = tensor::round_to(precision, sums.stepwise[channel] + values[i]);
+        }
+      });
+  return sums;
+}
+
 std::optional<std::vector<double>> accumulated_rounding(
     const std::vector<double>& recorded, const std::vector<measure::ColumnSums>& sums) {
   const measure::ColumnSums* nearest = nullptr;
@@ -164,7 +185,12 @@ std::optional<std::vector<double>> AccumulationError::of_raw(const TensorKey& ke
   if (!is_vector(view) || dot == std::string::npos) return std::nullopt;
   const std::string module = key.name.substr(0, dot);
   const auto gradient = value(key, Kind::kGradOutput, module);
-  if (!gradient || gradient->view->shape.back() != view->shape[0]) return std::nullopt;
+  if (!gradient) return std::nullopt;
+  const tensor::Shape& shape = gradient->view->shape;
+  if (shape.back() != view->shape[0]) {
+    if (shape.size() < 3 || shape[1] != view->shape[0]) return std::nullopt;
+    return accumulated_rounding(read(key), {sum_channels(*gradient, precision_of(*view))});
+  }
   auto input = value(key, Kind::kInput, module);
   if (input && input->view->shape != gradient->view->shape) input.reset();
   return accumulated_rounding(

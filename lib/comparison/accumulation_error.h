@@ -28,6 +28,11 @@ std::vector<measure::ColumnSums> sum_rows(const measure::Backend& backend,
                                           const measure::TensorRef* input, tensor::DType precision,
                                           std::uint64_t threads = 1);
 
+// Returns the sums of images, [images, channels, ...], over everything but the channels: the
+// gradient of the bias of a convolution or of a batch norm. The images are added up one after the
+// other. Throws an input error if a shard cannot be read.
+measure::ColumnSums sum_channels(const measure::TensorRef& gradient, tensor::DType precision);
+
 // Returns what rounding in the accumulator added to `recorded`: recorded - exact of the nearest
 // sum. Nothing if that is more than twice what rounding after every term adds: `recorded` was then
 // made in another way.
@@ -42,7 +47,8 @@ class AccumulationError {
 
   // Returns what rounding in the accumulator added to every element of the reference's gradient.
   // This is known for a raw gradient of one dimension whose module "m" (of "m.weight") was called
-  // once and recorded its input and the gradient of its output, with this last dimension, and for a
+  // once and recorded its input and the gradient of its output, with this last dimension or so many
+  // channels of images, and for a
   // main gradient that is a multiple of the sum of such gradients. Empty if tensors are lacking, or
   // if the gradient was made in another way. Reads the reference, for each gradient once; several
   // threads may call it.

@@ -250,6 +250,55 @@ TEST_CASE("each of several threads has an accumulator of its own") {
   }
 }
 
+TEST_CASE("the bias of a convolution adds up the positions of all images") {
+  const tensor::Shape shape{24, 4, 5, 7};
+  std::vector<double> terms(24 * 4 * 35);
+  std::vector<double> exact(4, 0);
+  std::vector<double> stepwise(4, 0);
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    terms[i] = tensor::round_to(DType::kBFloat16, 0.2 + std::sin(1.7 * static_cast<double>(i)));
+    const std::size_t channel = i / 35 % 4;
+    exact[channel] += terms[i];
+    stepwise[channel] = tensor::round_to(DType::kBFloat16, stepwise[channel] + terms[i]);
+  }
+  MemoryTrace trace;
+  trace::TensorEntry gradient = make_entry("c", shape, Kind::kGradOutput);
+  gradient.key.microbatch = 0;
+  trace.put(gradient, terms);
+  const auto sums = sum_channels({&trace, &gradient}, DType::kBFloat16);
+  check_near(sums.exact, exact);
+  CHECK(sums.stepwise == stepwise);
+
+  const auto made = [&](const std::vector<double>& bias) {
+    MemoryTrace run;
+    trace::TensorEntry output = gradient;
+    output.computed_in = DType::kBFloat16;
+    run.put(output, terms);
+    trace::TensorEntry raw = make_entry("c.bias", {4}, Kind::kParamGrad);
+    raw.key.microbatch = 0;
+    raw.computed_in = DType::kBFloat16;
+    run.put(raw, bias);
+    return run;
+  };
+  const auto outcome = [&](const std::vector<double>& of_reference, double by) {
+    std::vector<double> of_candidate = exact;
+    for (double& value : of_candidate) value *= by;
+    const CompareReport out =
+        engine::compare_traces(made(of_reference), made(of_candidate), {}, {});
+    for (const TensorComparison& result : out.results) {
+      if (result.key.kind == Kind::kParamGrad) return result.outcome;
+    }
+    return Outcome::kMissing;
+  };
+  // Beyond the tolerance of bf16, and within twice what rounding after every term loses.
+  std::vector<double> lost = exact;
+  for (std::size_t c = 0; c < 4; ++c) lost[c] += 1.9 * (stepwise[c] - exact[c]);
+  CHECK(outcome(lost, 1) == Outcome::kMatch);
+  CHECK(outcome(lost, 1.5) == Outcome::kDiverged);
+  lost[0] += 4 * (stepwise[0] - exact[0]);
+  CHECK(outcome(lost, 1) == Outcome::kDiverged);
+}
+
 TEST_CASE("what is farther off than such an accumulator was made in another way") {
   const std::vector<measure::ColumnSums> sums{{{1, 2}, {1.125, 2}}};
   CHECK(accumulated_rounding({1.25, 2}, sums));
