@@ -77,6 +77,10 @@ double fallback_multiplier(double epsilon, bool fp8) {
   return fp8 ? kFallbackMultiplierFp8 : kFallbackMultiplierNarrow;
 }
 
+double unreached_floor(double epsilon) {
+  return epsilon > tensor::epsilon(tensor::DType::kFloat32) ? 0 : kFallbackMultiplierWide;
+}
+
 Tolerance fallback_tolerance(double reference_norm, double epsilon, std::uint64_t elements,
                              std::uint64_t depth, double typical_rms, const FallbackRun& run,
                              double quantum) {

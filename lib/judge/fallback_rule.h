@@ -55,6 +55,10 @@ class TypicalSize {
 // uses an fp8 recipe.
 double fallback_multiplier(double epsilon, bool fp8);
 
+// The multiplier of ε of a tensor of which no noise run differs: that of the fallback in f32 and
+// f64, which are summed in themselves; 0 of narrow types, whose errors come from single roundings.
+double unreached_floor(double epsilon);
+
 // Facts about the run that affect the tolerance of all its tensors.
 struct FallbackRun {
   bool fp8 = false;

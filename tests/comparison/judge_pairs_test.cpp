@@ -82,6 +82,26 @@ TEST_CASE("with noise the noise judges, the largest of the runs") {
   CHECK(found.allowed_norm() == Catch::Approx(4 * widening * 3e-6 + 2 * widening * 0x1p-23 * 10));
 }
 
+TEST_CASE("where no noise run differs the fallback's multiplier stands in, in single precision") {
+  Measured measured(make_entry("weight_norm", {4}));
+  measured.result.comparison->noise = noise_of({0, 0, 0});
+  const double of_floor = measured.resolve().allowed_norm();
+  CHECK(measured.resolve().rule == Rule::kNoise);
+  CHECK(of_floor >= judge::kFallbackMultiplierWide * 10 * 0x1p-23);
+  measured.result.comparison->noise = noise_of({0, 1e-12, 0});
+  CHECK(measured.resolve().allowed_norm() < of_floor / 8);
+
+  Measured half(make_entry("table", {4}, trace::Kind::kOutput, tensor::DType::kBFloat16));
+  half.result.comparison->noise = noise_of({0, 0, 0});
+  const double without = half.resolve().allowed_norm();
+  half.result.comparison->noise = noise_of({0, 1e-12, 0});
+  CHECK(half.resolve().allowed_norm() == Approx(without));
+  // What a step begins with is not computed in it.
+  Measured weight(make_entry("w", {4}, trace::Kind::kParam));
+  weight.result.comparison->noise = noise_of({0, 0, 0});
+  CHECK(weight.resolve().allowed_norm() < of_floor / 8);
+}
+
 TEST_CASE("a rule changes the numbers and is named") {
   Measured measured(make_entry("layers.1.mlp", {4}));
   measured.rules = {{{"other"}, {}, 9, {}, {}, false, "", ""},
