@@ -29,13 +29,7 @@ void add_rules_in_force(const engine::CompareOptions& options, comparison::Compa
   id.facts.emplace_back("the list of its rules that skip today", in_force);
 }
 
-// Whether no tensor could be compared for a reason that the manifests or the files tell.
-bool were_not_comparable(const JudgedPair& pair, const comparison::CompareReport& report) {
-  const bool any_in_both =
-      std::any_of(report.results.begin(), report.results.end(), [](const auto& result) {
-        return result.reference != nullptr && result.candidate != nullptr;
-      });
-  if (!any_in_both) return true;
+bool lost_ranks(const JudgedPair& pair, const comparison::CompareReport& report) {
   return report.counts.at(judge::Outcome::kUnreadable) > 0 &&
          (!comparison::lost_ranks_of(pair.reference()).text.empty() ||
           !comparison::lost_ranks_of(pair.candidate()).text.empty());
@@ -46,10 +40,14 @@ void ask_doctor(const JudgedPairFlags& flags, const JudgedPair& pair,
                 comparison::CompareReport& report) {
   const bool undecided = report.verdict == comparison::Verdict::kInconclusive;
   if (!undecided || report.part || report.interrupted) return;
-  if (!were_not_comparable(pair, report)) return;
+  const bool any_in_both =
+      std::any_of(report.results.begin(), report.results.end(), [](const auto& result) {
+        return result.reference != nullptr && result.candidate != nullptr;
+      });
+  if (any_in_both && !lost_ranks(pair, report)) return;
   std::vector<std::string> strays = files_of_no_rank(flags.candidate, pair.candidate());
   for (const engine::Diagnosis& one :
-       engine::obstacles(pair.reference(), pair.candidate(), std::move(strays))) {
+       engine::obstacles(pair.reference(), pair.candidate(), std::move(strays), any_in_both)) {
     report.warnings.push_back(base::concat("ttrace doctor ", pair.reference().path(), " ",
                                            pair.candidate().path(), " says of ", one.name, ": ",
                                            one.text));

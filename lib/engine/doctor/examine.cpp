@@ -13,7 +13,7 @@ namespace {
 
 using namespace doctor;
 
-enum class Looks { kAtManifests, kAtValues };
+enum class Looks { kAtFiles, kAtManifests, kAtValues };
 
 struct NamedCheck {
   const char* name;
@@ -24,8 +24,8 @@ struct NamedCheck {
 constexpr NamedCheck kChecks[]{
     {"sides", check_sides},
     {"layouts", check_layouts},
-    {"ranks", check_ranks},
-    {"stale files", check_stale_files},
+    {"ranks", check_ranks, Looks::kAtFiles},
+    {"stale files", check_stale_files, Looks::kAtFiles},
     {"steps", check_steps},
     {"micro-batches", check_microbatches},
     {"names", check_names},
@@ -63,13 +63,15 @@ std::vector<Diagnosis> examine(const trace::Source& reference, const trace::Sour
 }
 
 std::vector<Diagnosis> obstacles(const trace::Source& reference, const trace::Source& candidate,
-                                 std::vector<std::string> strays) {
+                                 std::vector<std::string> strays, bool of_files_alone) {
   const DoctorOptions options{{}, std::move(strays)};
   const std::vector<const trace::Source*> no_noise;
   const Runs runs{reference, candidate, no_noise, options, std::nullopt, ""};
   std::vector<Diagnosis> all;
   for (const NamedCheck& one : kChecks) {
-    if (one.looks == Looks::kAtManifests) add(one, runs, all);
+    const bool asked =
+        one.looks == Looks::kAtFiles || (one.looks == Looks::kAtManifests && !of_files_alone);
+    if (asked) add(one, runs, all);
   }
   std::erase_if(all, [](const Diagnosis& one) { return one.health != Health::kWrong; });
   return all;

@@ -34,9 +34,9 @@ std::vector<Diagnosis> examine(const trace::Source& reference, const trace::Sour
                                const std::vector<const trace::Source*>& noise,
                                const DoctorOptions& options);
 
-// The checks that are wrong, of those that look at the manifests alone: what to say where nothing
-// could be compared. `strays` as in DoctorOptions.
+// The checks that are wrong, of those that read no values: what to say where nothing could be
+// compared. `strays` as in DoctorOptions. `of_files_alone`: whether every rank has its file.
 std::vector<Diagnosis> obstacles(const trace::Source& reference, const trace::Source& candidate,
-                                 std::vector<std::string> strays);
+                                 std::vector<std::string> strays, bool of_files_alone);
 
 }  // namespace ttrace::engine
