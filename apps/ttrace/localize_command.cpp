@@ -181,10 +181,10 @@ void add_localize_command(CLI::App& app, Action& action) {
       .value("--plan FILE", flags->plan,
              "write a plan: a second pair of runs that isolates what differs");
   flags->answer.add_to(*command, "print every finding and every module");
-  flags->policy.add_to(*command, false);
+  flags->policy.add_to(*command);
   command->footer(
       "Exit codes: 0 nothing to explain, 1 findings, 2 unusable, 3 inconclusive. Nights: --known, "
-      "--since.");
+      "README.");
   command->callback([flags, &action] { action = [flags] { return run_localize(*flags); }; });
 }
 

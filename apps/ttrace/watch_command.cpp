@@ -66,7 +66,7 @@ void add_watch_command(CLI::App& app, Action& action) {
   work.value("--on-divergence COMMAND", flags->on_divergence,
              "a command to run at the first step that diverges");
   work.value("--command-limit TIME", flags->command_limit, "most time for it (default: 5m)");
-  flags->judge.policy.add_to(*command, true, false);
+  flags->judge.policy.add_to(*command, false);
   command->footer(kHowItWatches);
   const auto tally = std::make_shared<SurvivingValue<WatchTally>>();
   command->callback([flags, tally, &action] {

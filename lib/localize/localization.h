@@ -47,6 +47,12 @@ struct ReportedSuspect {
   double used_before = 0;
 };
 
+// How many tensors of a kind there are, and how many of them were checked.
+struct CheckedTensors {
+  std::uint64_t tensors = 0;
+  std::uint64_t checked = 0;
+};
+
 // What `ttrace localize` needs of a report.
 struct ReportedComparison {
   std::string file;  // for messages
@@ -71,6 +77,7 @@ struct ReportedComparison {
   std::vector<ReportedSuspect> suspects;
   std::vector<std::string> warnings;
   std::map<std::string, std::string> outcomes;  // by id, of tensors that are not a match
+  std::map<std::string, CheckedTensors> kinds;  // by name
   std::vector<trace::TensorKey> bad;  // that differ or only one side has, in the report's order
   std::vector<trace::TensorKey> frontier;  // those that are findings of their own
 };

@@ -119,7 +119,13 @@ std::string localize_json(const localize::LocalizeReport& report) {
   text.add("headline", localize_answer(report).headline);
   text.add("verdict", report.verdict());
   text.add("exit_code", report.exit_code());
-  text.add("comparison", {{"verdict", report.comparison.verdict}, {"why", report.comparison.why}});
+  json kinds = json::array();
+  for (const auto& [kind, count] : report.comparison.kinds) {
+    kinds.push_back({{"kind", kind}, {"tensors", count.tensors}, {"checked", count.checked}});
+  }
+  text.add("comparison", {{"verdict", report.comparison.verdict},
+                          {"why", report.comparison.why},
+                          {"kinds", std::move(kinds)}});
   if (const std::string& besides = report.comparison.besides; !besides.empty()) {
     text.add("besides", besides);
   }

@@ -9,6 +9,7 @@
 #include "judge/outcome.h"
 #include "report/compare_report_json.h"
 #include "report/localize_report.h"
+#include "report/page/page_answer.h"
 
 namespace ttrace::report {
 namespace {
@@ -325,6 +326,10 @@ ReportedComparison parse_reported(std::string_view text, const std::string& file
   reported.warnings = root.require("warnings").as_strings();
   for (const JsonCursor& item : root.require("results").items()) {
     const std::string outcome = item.require("outcome").as_string();
+    localize::CheckedTensors& kind =
+        reported.kinds[item.require("key").require("kind").as_string()];
+    ++kind.tensors;
+    kind.checked += was_checked(outcome) ? 1 : 0;
     if (outcome == "match") continue;
     const JsonCursor id = item.require("id");
     reported.outcomes.emplace(id.as_string(), outcome);

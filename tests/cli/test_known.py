@@ -140,6 +140,33 @@ def test_audit_and_localize(ttrace: Run, tmp_path: Path) -> None:
         assert ttrace(*command, *SPECIFICATION).returncode == DIVERGED
 
 
+def test_localize_requires_kinds_of_the_comparison(ttrace: Run, tmp_path: Path) -> None:
+    out = tmp_path / "answer.json"
+    pair = ["localize", REFERENCE, HEALTHY, "--json", out]
+    assert ttrace(*pair, "--require", "loss,main_grad").returncode == MATCH
+    report = read_report(out)
+    kinds = {one["kind"]: one for one in report["comparison"]["kinds"]}
+    assert [(one["kind"], one["tensors"], one["checked"]) for one in report["required"]] == [
+        (kind, kinds[kind]["tensors"], kinds[kind]["checked"]) for kind in ("loss", "main_grad")
+    ]
+    assert kinds["loss"]["checked"] == kinds["loss"]["tensors"] > 0
+    for flags, why in (
+        (["--require", "buffer"], "buffer was required, and there is none"),
+        (["--require", "output", "--skip", "*mlp*"], "output was required, and 21 of 27"),
+    ):
+        done = ttrace(*pair, *flags)
+        assert done.returncode == INCONCLUSIVE, done.stdout
+        assert done.stdout.startswith(f"INCONCLUSIVE  nothing is wrong, but {why}")
+        assert read_report(out)["exit_code"] == INCONCLUSIVE
+    # What is wrong stays wrong, and a comparison that was kept says the same.
+    assert ttrace("localize", REFERENCE, FAULTY, "--require", "buffer").returncode == DIVERGED
+    kept = tmp_path / "compare.json"
+    ttrace("compare", REFERENCE, HEALTHY, "--json", kept)
+    again = [*pair, "--report", kept]
+    assert ttrace(*again, "--require", "loss").returncode == MATCH
+    assert ttrace(*again, "--require", "buffer").returncode == INCONCLUSIVE
+
+
 def test_two_nights(ttrace: Run, tmp_path: Path) -> None:
     judged(ttrace, tmp_path, MATCH, entry())
     known = (tmp_path / "report.json").rename(tmp_path / "known_night.json")

@@ -47,17 +47,15 @@ std::string with_first_line(const std::string& text, const std::string& first) {
 
 }  // namespace
 
-void PolicyFlags::add_to(CLI::App& command, bool kinds, bool with_since) {
+void PolicyFlags::add_to(CLI::App& command, bool with_since) {
   const FlagGroup nights(command, kNights);
   nights
       .value("--known FILE", known,
              "differences that are known, with owner, reason and expiry (schemas/known-v1.md), "
              "repeatable")
       ->allow_extra_args(false);
-  if (kinds) {
-    nights.value("--require KIND...", require, "3 if one of these kinds was not checked")
-        ->delimiter(',');
-  }
+  nights.value("--require KIND...", require, "3 if one of these kinds was not checked")
+      ->delimiter(',');
   if (!with_since) return;
   nights.value("--since FILE", since, "an earlier report in JSON, for --fail-on new");
   nights.choice("--fail-on", fail_on, {"any", kNew},

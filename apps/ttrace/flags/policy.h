@@ -21,9 +21,8 @@ struct PolicyFlags {
   std::string fail_on = "any";
   std::string since;
 
-  // `kinds`: whether the answer says of each tensor if it was checked. `with_since`: whether it can
-  // be held against an earlier report.
-  void add_to(CLI::App& command, bool kinds = true, bool with_since = true);
+  // `with_since`: whether the answer can be held against an earlier report.
+  void add_to(CLI::App& command, bool with_since = true);
   bool is_given() const { return !known.empty() || !require.empty() || !since.empty(); }
   // The files that are read, for require_own_files().
   std::vector<NamedFile> files() const;

@@ -18,18 +18,21 @@ using base::JsonCursor;
 constexpr int kFailed = 1;
 constexpr int kUndecided = 3;
 
-bool was_checked(std::string_view outcome) {
-  constexpr std::string_view kUnchecked[] = {
-      "below_noise_floor", "unreadable",   "skipped_by_rule", "routing_flip", "after_routing_flip",
-      "not_judged",        "not_recorded", "below_bound",     "given"};
-  return std::find(std::begin(kUnchecked), std::end(kUnchecked), outcome) == std::end(kUnchecked);
-}
-
 std::vector<RequiredKind> count_required(const JsonCursor& root,
                                          const std::vector<std::string>& kinds) {
   std::vector<RequiredKind> required;
   for (const std::string& kind : kinds) required.push_back({kind});
   if (required.empty()) return required;
+  if (const auto compared = root.find("comparison")) {  // `localize` has its counts alone
+    for (const JsonCursor& counted : compared->require("kinds").items()) {
+      for (RequiredKind& one : required) {
+        if (one.kind != counted.require("kind").as_text()) continue;
+        one.tensors = counted.require("tensors").as_count();
+        one.checked = counted.require("checked").as_count();
+      }
+    }
+    return required;
+  }
   for (const JsonCursor& result : root.require("results").items()) {
     const std::string_view kind = result.require("key").require("kind").as_text();
     for (RequiredKind& one : required) {

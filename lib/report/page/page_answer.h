@@ -117,7 +117,8 @@ struct PageAnswer {
 // "DIVERGED", "MATCH but for 3 known".
 std::string verdict_in_words(const PageAnswer& answer);
 
-// Whether a tensor of this outcome was checked and is right.
+// Whether a tensor of this outcome was checked; and whether it was, and is right.
+bool was_checked(std::string_view outcome);
 bool is_right(std::string_view outcome);
 
 }  // namespace ttrace::report

@@ -1,5 +1,7 @@
 #include "report/page/read_answer.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -57,6 +59,13 @@ void add_known_differences(const base::JsonCursor& root, PageAnswer& answer) {
 }
 
 }  // namespace
+
+bool was_checked(std::string_view outcome) {
+  constexpr std::string_view kUnchecked[] = {
+      "below_noise_floor", "unreadable",   "skipped_by_rule", "routing_flip", "after_routing_flip",
+      "not_judged",        "not_recorded", "below_bound",     "given"};
+  return std::find(std::begin(kUnchecked), std::end(kUnchecked), outcome) == std::end(kUnchecked);
+}
 
 bool is_right(std::string_view outcome) {
   return outcome == "match" || outcome == "holds" || outcome == "zero_within_rounding";
