@@ -40,8 +40,7 @@ void add_report_diff_command(CLI::App& report, Action& action) {
       ->required();
   command->add_option("NEW", flags->newer, "the later one, of the same command")->required();
   const FlagGroup answer(*command, kAnswer);
-  answer.value("--json FILE", flags->answer.json(),
-               "also write JSON; - is standard output, FILE.gz is compressed");
+  flags->answer.add_files_to(*command, false);
   answer.flag("--all", flags->answer.all, "list every finding and tensor that changed");
   answer.choice("--format", flags->answer.format, {"text", "line"},
                 "one screen, or its first line alone");

@@ -93,7 +93,8 @@ Case case_of_module(const PageAnswer& answer, std::uint64_t step, const std::str
 Case case_of_verdict(const PageAnswer& answer) {
   Case verdict{concat("ttrace.", answer.command), "verdict"};
   const bool fine = answer.verdict == "match" || answer.verdict == "holds" ||
-                    answer.verdict == "nothing to explain";
+                    answer.verdict == "nothing to explain" || answer.verdict == "nothing new" ||
+                    answer.verdict == "trend";
   const bool good = fine && answer.exit_code == 0;  // a known difference may have expired
   if (!good) verdict.result = answer.verdict == "inconclusive" ? "error" : "failure";
   verdict.type = answer.verdict;

@@ -42,8 +42,8 @@ std::string findings_table(const PageAnswer& answer) {
   if (answer.findings.empty()) return "";
   std::map<std::string, const PageTensor*> by_id;
   for (const PageTensor& tensor : answer.tensors) by_id.emplace(tensor.id, &tensor);
-  std::string text =
-      "| # | what is wrong | where | error over allowed | cause |\n|---|---|---|---|---|\n";
+  std::string text = concat("| # | ", answer.findings_are,
+                            " | where | error over allowed | cause |\n|---|---|---|---|---|\n");
   for (std::size_t i = 0; i < answer.findings.size() && i < base::kShown.markdown_rows; ++i) {
     const PageFinding& finding = answer.findings[i];
     const auto tensor = by_id.find(finding.id);

@@ -12,6 +12,8 @@ import pytest
 from support.reports import read_report
 from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, TESTDATA
 
+from cli.test_pipeline_files import results_of, suite_of
+
 from .conftest import Run
 from .small_traces import check_refused
 
@@ -189,6 +191,53 @@ def test_what_cannot_be_read_is_refused(
     )
     check_refused(ttrace("report", "diff", good, twice), twice, "twice")
     check_refused(ttrace("report", "diff", good, good, "--json", good), "name the same file")
+
+
+def test_pipelines_read_what_is_new(ttrace: Run, nights: dict[str, Path], tmp_path: Path) -> None:
+    def cases(older: str, newer: str, exit_code: int) -> tuple[dict[str, str], str]:
+        files = tmp_path / "diff.xml", tmp_path / "diff.md"
+        flags = ("--junit", files[0], "--markdown", files[1])
+        done = ttrace("report", "diff", nights[older], nights[newer], *flags)
+        assert done.returncode == exit_code, done.stderr
+        return results_of(suite_of(files[0].read_text())), files[1].read_text()
+
+    found, page = cases("good", "bad", DIVERGED)
+    assert found["ttrace.diff", "verdict"] == "failure"
+    assert list(found.values()).count("failure") == 2 and len(found) == 2
+    assert page.startswith("### ttrace diff&#58; NEW\n\n**21 tensors newly diverged")
+    assert "| 1 | the gradients of 10 of 28 parameters" in page
+    assert "new, 10 tensors" in page and "21 newly diverged" in page
+    for older in ("bad", "good"):
+        found, page = cases(older, older, MATCH)
+        assert set(found.values()) <= {"", "skipped"} and found["ttrace.diff", "verdict"] == ""
+        assert page.startswith("### ttrace diff&#58; NOTHING NEW")
+    found, page = cases("bad", "good", MATCH)
+    assert "failure" not in found.values() and "healed, 10 tensors" in page
+    # The file itself can be shown, and is no night.
+    kept = tmp_path / "kept.json"
+    ttrace("report", "diff", nights["good"], nights["bad"], "--json", kept)
+    assert ttrace("report", "show", kept, "--format", "line").stdout.startswith("NEW  21 tensors")
+    check_refused(ttrace("report", "diff", kept, kept), kept, "`ttrace report diff`")
+
+
+def test_pipelines_read_the_trend(ttrace: Run, nights: dict[str, Path], tmp_path: Path) -> None:
+    files = tmp_path / "trend.json", tmp_path / "trend.xml", tmp_path / "trend.md"
+    flags = ("--json", files[0], "--junit", files[1], "--markdown", files[2])
+    done = ttrace("report", "trend", nights["good"], nights["bad"], *flags)
+    assert done.returncode == MATCH, done.stderr
+    answer = read_report(files[0])
+    assert done.stdout.splitlines()[0] == "TREND  " + answer["headline"]
+    (first,) = [one for one in answer["tensors"] if one["id"] == FIRST]
+    both = [result(json.loads(nights[name].read_text()), FIRST)["used"] for name in ("good", "bad")]
+    assert first["used"] == both and first["worst"] == max(both)
+    assert [one["verdict"] for one in answer["nights"]] == ["match", "diverged"]
+    found = results_of(suite_of(files[1].read_text()))
+    assert found["ttrace.trend", "verdict"] == ""
+    assert found["ttrace.trend.step_0", "main_grad"] == "failure"
+    assert found["ttrace.trend.step_0", "output"] == ""
+    page = files[2].read_text()
+    assert page.startswith("### ttrace trend&#58; TREND\n\n**2 nights, the worst 10 of ")
+    assert "| # | tensor, night by night |" in page and "main&#95;grad, step 0" in page
 
 
 def test_the_trend_of_nights(ttrace: Run, nights: dict[str, Path], tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ SCHEMA_FILES = {
     "ttrace.localize/1": "localize.schema.json",
     "ttrace.selftest/1": "selftest.schema.json",
     "ttrace.diff/1": "diff.schema.json",
+    "ttrace.trend/1": "trend.schema.json",
     "ttrace.known/1": "known.schema.json",
 }
 

@@ -36,12 +36,14 @@ void AnswerFlags::add_to(CLI::App& command, const char* all_means, bool page) {
   add_colour_flag(command, colour);
 }
 
-void AnswerFlags::add_files_to(CLI::App& command) {
+void AnswerFlags::add_files_to(CLI::App& command, bool page) {
   const FlagGroup answer(command, kAnswer);
   for (std::size_t i = 0; i < files.size(); ++i) {
+    if (i == report::kPageFormat && !page) continue;
     const char* const value = i == report::kMarkdownFormat ? " FILE|github" : " FILE";
     answer.value(flag_of_format(i) + value, files[i], file_formats()[i].help);
   }
+  if (!page) return;
   answer.choice("--json-detail", detail, {"all", "findings"},
                 "which tensors the JSON has the numbers of");
 }

@@ -21,8 +21,8 @@ struct AnswerFlags {
 
   // `all_means`: the help of --all. `page`: whether there is a page of what the command answers.
   void add_to(CLI::App& command, const char* all_means, bool page = true);
-  // Those of files alone.
-  void add_files_to(CLI::App& command);
+  // Those of files alone. `page`: as above.
+  void add_files_to(CLI::App& command, bool page = true);
   const std::string& json() const;
   std::string& json();
   std::string& page();

@@ -70,6 +70,11 @@ Night read_night(std::string_view text, const std::string& file) {
   Night night;
   night.file = file;
   night.command = answer.command;
+  if (night.command == "diff" || night.command == "trend") {
+    throw document.root().require("schema").error(
+        "is what `ttrace report ", night.command,
+        "` wrote; give a report of `ttrace compare`, audit or localize");
+  }
   night.verdict = answer.verdict;
   night.headline = answer.headline;
   night.whole = answer.has_all_tensors && answer.command != "localize";

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <optional>
 #include <set>
-#include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/functions.h"
@@ -19,15 +19,8 @@ namespace {
 
 using base::concat;
 
-constexpr std::size_t kMostTensors = 10;
 constexpr std::size_t kMostNumbers = 7;  // the last nights, in figures
 constexpr std::size_t kNumber = 9;       // columns
-
-struct TensorTrend {
-  std::string id;
-  std::vector<std::optional<double>> used;  // by night
-  double worst = 0;
-};
 
 // From a hundredth of what is allowed to a hundred times it.
 std::string_view block_of(const std::optional<double>& used) {
@@ -64,28 +57,26 @@ std::vector<TensorTrend> trends_of(const std::vector<Night>& nights) {
   return trends;
 }
 
+void require_one_command(const std::vector<Night>& nights) {
+  for (const Night& night : nights) {
+    if (night.command == nights.front().command) continue;
+    throw base::input_error(night.file, ": is a report of `ttrace ", night.command, "`, and ",
+                            nights.front().file, " one of `ttrace ", nights.front().command,
+                            "`; give reports of one command");
+  }
+}
+
 std::string right_aligned(const std::string& text) {
   return std::string(text.size() < kNumber ? kNumber - text.size() : 1, ' ') + text;
 }
 
 void write_row(const TensorTrend& trend, std::ostream& out) {
-  out << "  ";
-  for (const auto& used : trend.used) out << block_of(used);
+  out << "  " << picture_of(trend.used);
   const std::size_t all = trend.used.size();
   for (std::size_t i = all - std::min(all, kMostNumbers); i < all; ++i) {
     out << right_aligned(trend.used[i] ? base::short_number(*trend.used[i]) : "-");
   }
   out << "  " << base::printable(trend.id) << "\n";
-}
-
-// What is not as it was the night before: "framework of the candidate: torch 2.13 → torch 2.14".
-void write_changes(const Night& before, const Night& now, std::ostream& out) {
-  for (const auto& [what, value] : now.circumstances) {
-    for (const auto& [name, was] : before.circumstances) {
-      if (name != what || was == value) continue;
-      out << "           " << base::printable(concat(what, ": ", was, " → ", value)) << "\n";
-    }
-  }
 }
 
 std::string night_line(const Night& night) {
@@ -97,27 +88,54 @@ std::string night_line(const Night& night) {
 
 }  // namespace
 
-void write_trend(const std::vector<Night>& nights, const TextStyle& style, std::ostream& out) {
-  for (const Night& night : nights) {
-    if (night.command == nights.front().command) continue;
-    throw base::input_error(night.file, ": is a report of `ttrace ", night.command, "`, and ",
-                            nights.front().file, " one of `ttrace ", nights.front().command,
-                            "`; give reports of one command");
+std::string picture_of(const std::vector<std::optional<double>>& used) {
+  std::string picture;
+  for (const auto& one : used) picture += block_of(one);
+  return picture;
+}
+
+NightTrend trend_of(std::vector<Night> nights) {
+  require_one_command(nights);
+  NightTrend trend;
+  trend.tensors = trends_of(nights);
+  trend.nights = std::move(nights);
+  return trend;
+}
+
+std::string NightTrend::headline() const {
+  std::string text = concat(base::plural(nights.size(), "night"), ", the worst ",
+                            std::min(tensors.size(), kTrendRows), " of ",
+                            base::plural(tensors.size(), "tensor"), " by error over allowed");
+  if (!tensors.empty()) {
+    text += concat("; the worst used ", base::short_number(tensors.front().worst), " (",
+                   tensors.front().id, ")");
   }
-  const std::vector<TensorTrend> trends = trends_of(nights);
-  const std::size_t most = style.all ? trends.size() : kMostTensors;
-  const std::size_t shown = std::min(trends.size(), most);
-  std::string first = concat(base::plural(nights.size(), "night"), ", the worst ", shown, " of ",
-                             base::plural(trends.size(), "tensor"), " by error over allowed");
-  if (!trends.empty()) {
-    first += concat("; the worst used ", base::short_number(trends.front().worst), " (",
-                    trends.front().id, ")");
+  return text;
+}
+
+std::vector<ChangedCircumstance> NightTrend::changed_in(std::size_t night) const {
+  std::vector<ChangedCircumstance> changed;
+  if (night == 0) return changed;
+  for (const auto& [what, value] : nights[night].circumstances) {
+    for (const auto& [name, was] : nights[night - 1].circumstances) {
+      if (name == what && was != value) changed.push_back({what, was, value});
+    }
   }
-  out << bold("TREND", "36", style) << "  " << base::printable(first) << "\n";
-  for (std::size_t i = 0; i < shown; ++i) write_row(trends[i], out);
-  for (std::size_t i = 0; i < nights.size(); ++i) {
-    if (i > 0) write_changes(nights[i - 1], nights[i], out);
-    out << "  night " << i + 1 << "  " << base::printable(night_line(nights[i])) << "\n";
+  return changed;
+}
+
+void write_trend(const NightTrend& trend, const TextStyle& style, std::ostream& out) {
+  const std::size_t shown = style.all ? trend.tensors.size() : kTrendRows;
+  out << bold("TREND", "36", style) << "  " << base::printable(trend.headline()) << "\n";
+  for (std::size_t i = 0; i < trend.tensors.size() && i < shown; ++i) {
+    write_row(trend.tensors[i], out);
+  }
+  for (std::size_t i = 0; i < trend.nights.size(); ++i) {
+    for (const ChangedCircumstance& one : trend.changed_in(i)) {
+      out << "           " << base::printable(concat(one.what, ": ", one.was, " → ", one.is))
+          << "\n";
+    }
+    out << "  night " << i + 1 << "  " << base::printable(night_line(trend.nights[i])) << "\n";
   }
 }
 

@@ -49,8 +49,8 @@ std::string policy() {
 
 }  // namespace
 
-std::string html_page(std::string_view json, const std::string& file) {
-  const base::JsonDocument document(json, file);
+std::string html_page(std::string_view answer_json, const std::string& file) {
+  const base::JsonDocument document(answer_json, file);
   const PageAnswer answer = read_page_answer(document.root());
   const std::string title = base::concat("ttrace ", answer.command, ": ", answer.verdict);
   const std::string data = base64(base::zlib_compressed(page_columns(answer)));

@@ -1,4 +1,4 @@
-// What a page shows: the answer of compare, localize or audit, read from its JSON.
+// What a page or another format shows: the answer of a command, read from its JSON.
 #pragma once
 
 #include <cstddef>
@@ -107,6 +107,7 @@ struct PageAnswer {
   std::vector<std::pair<std::string, std::uint64_t>> counts;  // tensors by outcome, none of them 0
   std::string counted_as;                                     // "tensors"
   std::vector<PageFinding> findings;
+  std::string findings_are = "what is wrong";  // the heading of their titles
   std::vector<PageTensor> tensors;
   bool has_all_tensors = true;  // of the report: not with --json-detail findings
   std::vector<PageMeshAxis> mesh;

@@ -10,6 +10,8 @@
 #include "report/audit_report.h"
 #include "report/compare_report_json.h"
 #include "report/localize_report.h"
+#include "report/nights/diff_text.h"
+#include "report/nights/trend.h"
 #include "report/page/page_answer.h"
 #include "report/page/read_parts.h"
 
@@ -23,9 +25,8 @@ struct Reader {
 };
 
 constexpr Reader kReaders[] = {
-    {kReportSchema, read_compare},
-    {kAuditSchema, read_audit},
-    {kLocalizeSchema, read_localize},
+    {kReportSchema, read_compare}, {kAuditSchema, read_audit}, {kLocalizeSchema, read_localize},
+    {kDiffSchema, read_diff},      {kTrendSchema, read_trend},
 };
 
 // Says of findings whose known differences they are, and of differences that excuse nothing why.
@@ -87,7 +88,8 @@ PageAnswer read_page_answer(const base::JsonCursor& root) {
     answer.exit_code = root.require("exit_code").as_count();
     if (const auto known = root.find("but_for_known")) answer.but_for_known = known->as_count();
     answer.has_all_tensors = text_at(root, "detail") != "findings";
-    add_made_by(root, answer);
+    const bool is_of_reports = schema.as_text() == kDiffSchema || schema.as_text() == kTrendSchema;
+    if (!is_of_reports) add_made_by(root, answer);
     reader.read(root, answer);
     add_known_differences(root, answer);
     return answer;

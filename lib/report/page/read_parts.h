@@ -59,5 +59,7 @@ void add_flags_of_specification(const base::JsonCursor& root, PageAnswer& answer
 void read_compare(const base::JsonCursor& root, PageAnswer& answer);
 void read_audit(const base::JsonCursor& root, PageAnswer& answer);
 void read_localize(const base::JsonCursor& root, PageAnswer& answer);
+void read_diff(const base::JsonCursor& root, PageAnswer& answer);
+void read_trend(const base::JsonCursor& root, PageAnswer& answer);
 
 }  // namespace ttrace::report
