@@ -1,26 +1,48 @@
-"""torchtitan's Trainer with its default backend: FSDP2 agrees with one process, a planted fault is
-found, and the training is the same with and without the callback. Skipped where it is missing."""
+"""torchtitan's Trainer with each of its backends: layouts agree with one process, a planted fault
+is found, and the training is the same with and without the callback.
+
+Skipped where it is missing; pytest of an environment that has torchtitan 0.3 takes that.
+"""
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import subprocess
+import sys
 from types import SimpleNamespace
 
 import agreement
 import grid
 import pytest
-from support.ttrace_cli import REPOSITORY
+from support.ttrace_cli import MATCH, REPOSITORY, run_ttrace
 
 import ttrace_torch as tt
 from ttrace_torch.torchtitan import Callback, model_of
 
 LAUNCHER = "launch_transformers.py"
 PLAIN = {"script": "train_torchtitan"}
+BACKENDS = ("spmd_types", "partial_dtensor", "full_dtensor")
+_TWO_DP, _TWO_TP = {"data_parallel_shard": 2}, {"tensor_parallel": 2}
+# Name -> ranks, those of data parallelism, and case.
+LAYOUTS = {
+    "dp": (2, 2, {}),
+    "hsdp": (4, 4, {"degrees": {**_TWO_DP, "data_parallel_replicate": 2}}),
+    "tp": (2, 1, {"degrees": _TWO_TP}),
+    "tp_dp": (4, 2, {"degrees": {**_TWO_TP, **_TWO_DP}}),
+    "pp": (2, 1, {"local": 4, "degrees": {"pipeline_parallel": 2}}),
+    "pp_dp": (4, 2, {"local": 2, "degrees": {"pipeline_parallel": 2, **_TWO_DP}}),
+}
+TOLD = ("param", "main_grad", "grad_norm", "optimizer_state", "param_after_step", "loss")
 
 
 @pytest.fixture(scope="module")
-def torchtitan(python):
-    """The interpreter, if it has torchtitan, which asks for torch 2.15."""
+def torchtitan(request):
+    """An interpreter that has torchtitan, which asks for torch 2.15: this one, or that of the
+    frameworks."""
+    if importlib.util.find_spec("torchtitan"):
+        return sys.executable
+    python = request.getfixturevalue("python")
     asked = [python, "-c", "import torchtitan.trainer"]
     if subprocess.run(asked, capture_output=True, timeout=300).returncode:
         pytest.skip("torchtitan needs torch 2.15: scripts/releases.sh torchtitan trains it")
@@ -28,29 +50,48 @@ def torchtitan(python):
 
 
 @pytest.fixture(scope="module")
-def references(torchtitan, tmp_path_factory):
-    noise = {f"noise{seed}": {**PLAIN, "noise": seed} for seed in (1, 2, 3)}
-    cases = {"plain": {**PLAIN, "twice": True}, **noise}
-    out = tmp_path_factory.mktemp("one")
-    agreement.train(torchtitan, LAUNCHER, 1, cases, out)
-    return out / "plain.h5", [out / f"{name}.h5" for name in noise]
+def reference(torchtitan, tmp_path_factory):
+    """A function: rows in a micro-batch -> a reference and its noise runs."""
+
+    @functools.cache
+    def made(rows):
+        case = {**PLAIN, "local": rows}
+        noise = {f"noise{seed}": {**case, "noise": seed} for seed in (1, 2)}
+        out = tmp_path_factory.mktemp("one")
+        cases = {"plain": {**case, "twice": True}, **noise}
+        agreement.train(torchtitan, LAUNCHER, 1, cases, out)
+        return out / "plain.h5", [out / f"{name}.h5" for name in noise]
+
+    return made
 
 
-def trained(python, case, tmp_path):
-    """The trace of two ranks. Its default backend lets a process build one Trainer alone."""
-    return agreement.train(python, LAUNCHER, 2, {"run": case}, tmp_path / "two") / "run"
+def trained(python, world, case, tmp_path):
+    """The trace of `world` ranks. The default backend lets a process build one Trainer alone."""
+    return agreement.train(python, LAUNCHER, world, {"run": case}, tmp_path / "ranks") / "run"
 
 
-def test_fsdp_agrees_with_one_process(torchtitan, references, tmp_path):
-    run = trained(torchtitan, PLAIN, tmp_path)
-    agreement.check_agreement("torchtitan_fsdp", run, *references)
-    assert "incomplete" not in grid.manifest(run)["run"]
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_layout_agrees_with_one_process(torchtitan, reference, tmp_path, backend, layout):
+    world, sharing, case = LAYOUTS[layout]
+    run = trained(torchtitan, world, {**PLAIN, **case, "backend": backend}, tmp_path)
+    if backend == "spmd_types" and layout.startswith("tp"):
+        # Nothing tells how activations are cut.
+        plain, noise = reference(1)
+        done = run_ttrace("compare", plain, run, "--kind", *TOLD, "--noise", *noise)
+        assert done.returncode == MATCH and done.stdout.startswith("MATCH"), done.stdout
+        assert {key[0] for key in grid.keys(run)} == set(TOLD)
+    else:
+        # A micro-batch of full DTensors is that of all data-parallel ranks.
+        rows = sharing if backend == "full_dtensor" else 1
+        agreement.check_agreement(f"torchtitan_{backend}_{layout}", run, *reference(rows))
+        assert "incomplete" not in grid.manifest(run)["run"]
 
 
-def test_a_planted_fault_is_found(torchtitan, references, tmp_path):
+def test_a_planted_fault_is_found(torchtitan, reference, tmp_path):
     case = agreement.first_step({**PLAIN, "fault": "swapped"})
-    run = trained(torchtitan, case, tmp_path)
-    agreement.divergence(run, *references, "(model) · input · step 0 · mb 0")
+    run = trained(torchtitan, 2, case, tmp_path)
+    agreement.divergence(run, *reference(1), "(model) · input · step 0 · mb 0")
 
 
 def test_a_trainer_that_is_not_built_is_refused():

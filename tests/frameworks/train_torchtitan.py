@@ -39,14 +39,16 @@ class NoTokenizer(BaseTokenizer):
 
 
 class Rows(BaseDataLoader):
-    """Rows of random ids, dealt out over the data-parallel ranks in blocks of a step."""
+    """Rows of random ids, dealt out over the data-parallel ranks in blocks of a step, or in blocks
+    of a micro-batch of all ranks."""
 
     @dataclass(kw_only=True, slots=True)
     class Config(BaseDataLoader.Config):
         swapped: bool = False
+        together: bool = False
 
     def __init__(self, config, *, dp_world_size, dp_rank, local_batch_size, **_):
-        self._swapped = config.swapped
+        self._swapped, self._together = config.swapped, config.together
         self._ranks, self._rank, self._size = dp_world_size, dp_rank, local_batch_size
 
     def state_dict(self):
@@ -58,9 +60,12 @@ class Rows(BaseDataLoader):
     def __iter__(self):
         share = GLOBAL_BATCH // self._ranks
         for step in range(STEPS):
-            first = step * GLOBAL_BATCH + self._rank * share
-            for number in range(first, first + share, self._size):
-                rows = torch.stack([self._row(n) for n in range(number, number + self._size)])
+            mine = range(self._rank * share, self._rank * share + share)
+            if self._together:
+                mine = range(self._rank, GLOBAL_BATCH, self._ranks)
+            for begin in range(0, share, self._size):
+                numbers = mine[begin : begin + self._size]
+                rows = torch.stack([self._row(step * GLOBAL_BATCH + n) for n in numbers])
                 yield {"input": rows[:, :-1].contiguous()}, rows[:, 1:].contiguous()
 
     def _row(self, number):
@@ -87,6 +92,7 @@ def configured(case):
         setattr(config.parallelism, f"{name}_degree", value)
     if "backend" in case:
         config.parallelism.spmd_backend = case["backend"]
+        config.dataloader.together = case["backend"] == "full_dtensor"
     config.checkpoint.enable = config.validator.enable = False
     return config
 
