@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,12 @@ def test_a_release_that_takes_no_python_here_is_told(index, tmp_path):
         environments.python_for("some", "3.0")
     cells, sound = study.Study(tmp_path).row("torch", "3.0")
     assert cells[2] == "not run: it takes no Python that is here (3.12, 3.11)" and sound
+
+
+def test_the_reason_of_a_crash_of_pip_is_told():
+    crash = 'import sys; sys.exit("ERROR: Exception:\\nTraceback:\\nReadTimeoutError: timed out")'
+    with pytest.raises(CannotInstallError, match="does not install: ReadTimeoutError: timed out"):
+        environments._run([sys.executable, "-c", crash])
 
 
 def test_the_newest_come_first_and_the_newest_torch_is_installed_once(index):

@@ -96,5 +96,6 @@ def _run(command: list[str | Path]) -> str:
 def _last_line(text: str) -> str:
     """The last line that tells of an error, or the last."""
     lines = [line for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR")]
+    # "ERROR: Exception:" stands above a traceback, whose last line says more.
+    errors = [line for line in lines if line.startswith("ERROR") and not line.endswith(":")]
     return (errors or lines or ["no reason given"])[-1].strip()
