@@ -4,6 +4,7 @@
     scripts/gallery.sh P1 G7             these
     scripts/gallery.sh --healthy         the same layouts without the bugs
     scripts/gallery.sh --two             pairs of bugs, see two_bugs.py
+    scripts/gallery.sh --matrix          through assert_equivalent alone, see through_matrix.py
     ... --write                          also into tests/power/GALLERY.md, or TWO_BUGS.md
 
 What is expected was written down before anything was measured.
@@ -25,7 +26,7 @@ from gallery.expected import EXPECTED, Expected, module_of, named_cause
 from support.reports import findings
 from support.ttrace_cli import REPOSITORY
 
-from power import two_bugs
+from power import through_matrix, two_bugs
 from power.gallery_runs import Runs, Told
 from power.tables import table
 
@@ -165,6 +166,7 @@ def main() -> None:
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--healthy", action="store_true", help="the same layouts without bugs")
     kinds.add_argument("--two", action="store_true", help="pairs of bugs")
+    kinds.add_argument("--matrix", action="store_true", help="through assert_equivalent alone")
     parser.add_argument("--write", action="store_true", help="also write the page")
     options = parser.parse_args()
     unknown = sorted(set(options.bugs) - set(EXPECTED))
@@ -179,12 +181,14 @@ def main() -> None:
         make, title = healthy_table, "Healthy twins of the gallery"
     if options.two:
         make, title, page = two_bugs.pairs_table, "Two bugs in one run", two_bugs.TABLE
+    if options.matrix:
+        make, title = through_matrix.matrix_table, "The gallery through assert_equivalent"
     with tempfile.TemporaryDirectory() as folder:
         lines = [f"# {title}", "", *make(Runs(Path(folder)), names)]
     text = "\n".join(lines) + "\n"
     print(text)
     print(f"{time.monotonic() - begin:.0f} seconds in all")
-    if options.write and not options.healthy:
+    if options.write and not options.healthy and not options.matrix:
         page.write_text(text, encoding="utf-8")
 
 
