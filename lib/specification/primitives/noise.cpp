@@ -26,7 +26,7 @@ double coherent_roundoff(tensor::DType dtype, std::uint64_t n) {
 }
 
 double kept_in_sum(tensor::DType dtype) {
-  return dtype == tensor::DType::kFloat64 ? 0x1p-1022 : 0x1p-126;
+  return dtype == tensor::DType::kBFloat16 ? 0x1p-126 : 0;
 }
 
 double StepwiseSum::lost() const {

@@ -50,10 +50,10 @@ double sum_roundoff(tensor::DType dtype, double norms, std::uint64_t n, double r
 // Weight gradients of GPT-2 (124 million parameters, 128 tokens) in single precision lose 4 u so.
 double coherent_roundoff(tensor::DType dtype, std::uint64_t n);
 
-// The smallest number that a sum of products of `dtype` keeps. Instructions that multiply bf16
-// (AMX, AVX512_BF16) read and write subnormal numbers of binary32 as 0, whatever the process asks
-// for: each term loses up to this number, and each factor below it loses it times the other factor.
-// Source: Intel's Software Developer's Manual, TDPBF16PS and VDPBF16PS.
+// The smallest number that a sum of products of bf16 keeps; 0 of other types. Instructions that
+// multiply bf16 (AMX, AVX512_BF16) read and write subnormal numbers of binary32 as 0, whatever the
+// process asks for: each term loses up to this number, and each factor below it loses it times the
+// other factor. Source: Intel's Software Developer's Manual, TDPBF16PS and VDPBF16PS.
 double kept_in_sum(tensor::DType dtype);
 
 // What an accumulator of one type loses of a sum that it adds up term by term.
