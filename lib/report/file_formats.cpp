@@ -7,7 +7,7 @@
 namespace ttrace::report {
 namespace {
 
-std::string as_it_is(std::string_view json, const std::string&) { return std::string(json); }
+std::string as_it_is(std::string_view report, const std::string&) { return std::string(report); }
 
 // In the order of the constants above.
 constexpr FileFormat kFormats[] = {

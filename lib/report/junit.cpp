@@ -137,8 +137,8 @@ std::string counted(const std::vector<Case>& cases, std::string_view result) {
 
 }  // namespace
 
-std::string junit(std::string_view json, const std::string& file) {
-  const base::JsonDocument document(json, file);
+std::string junit(std::string_view report, const std::string& file) {
+  const base::JsonDocument document(report, file);
   const PageAnswer answer = read_page_answer(document.root());
   const std::vector<Case> cases = cases_of(answer);
   const Markup::Attributes totals{{"tests", concat(cases.size())},

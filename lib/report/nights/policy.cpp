@@ -162,10 +162,10 @@ void add_required(const JsonCursor& root, const AnswerPolicy& policy, PolicedAns
   }
 }
 
-void add_news(std::string_view json, const std::string& file, const AnswerPolicy& policy,
+void add_news(std::string_view report, const std::string& file, const AnswerPolicy& policy,
               PolicedAnswer& out) {
   if (policy.since_file.empty()) return;
-  const std::string after = policed_json(json, out);
+  const std::string after = policed_json(report, out);
   const NightDiff diff = diff_reports(policy.since, policy.since_file, after, file);
   out.news = {policy.since_file, std::string(diff.verdict()), diff.headline(), diff.exit_code};
   if (out.exit_code != kFailed || out.by_known.expired) return;

@@ -51,12 +51,12 @@ std::string answer_line(const PageAnswer& answer) {
 
 }  // namespace
 
-std::string shown_line(std::string_view json, const std::string& file) {
-  return answer_line(read_page_answer(base::JsonDocument(json, file).root()));
+std::string shown_line(std::string_view report, const std::string& file) {
+  return answer_line(read_page_answer(base::JsonDocument(report, file).root()));
 }
 
-std::string shown_text(std::string_view json, const std::string& file) {
-  const base::JsonDocument document(json, file);
+std::string shown_text(std::string_view report, const std::string& file) {
+  const base::JsonDocument document(report, file);
   const PageAnswer answer = read_page_answer(document.root());
   std::string text = answer_line(answer);
   std::string counts;
