@@ -211,13 +211,13 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, TensorComparison& resu
   numbers.coherence = coherence_.of(result.key, result.reference->shape.size());
   judge::NoiseConstants constants = constants_of(rule, result, element_quantum(result));
   const judge::SliceNoise noise = judge::noise_of_all(*numbers.noise);
+  judge::NoisySlice part{noise.norm, numbers.noise->norms.size(), norm, stats.finite,
+                         judge::freedom(noise, stats.finite)};
   // What no perturbation reaches is computed from parameters, and its noise says nothing.
   const bool unreached = noise.norm == 0 && is_of_computed_elements(result.key.kind);
   if (unreached && !(rule != nullptr && rule->floor)) {
-    constants.floor = std::max(constants.floor, judge::unreached_floor(epsilon));
+    constants.floor = std::max(constants.floor, judge::unreached_floor(epsilon, part));
   }
-  judge::NoisySlice part{noise.norm, numbers.noise->norms.size(), norm, stats.finite,
-                         judge::freedom(noise, stats.finite)};
   const double of_alike = is_scalar(result) ? noise_of_alike(result.key) * norm : 0;
   if (of_alike > 0 && part.runs >= judge::kFewestRunsForScalars) {
     part.noise = std::max(part.noise, of_alike);

@@ -77,8 +77,10 @@ double fallback_multiplier(double epsilon, bool fp8) {
   return fp8 ? kFallbackMultiplierFp8 : kFallbackMultiplierNarrow;
 }
 
-double unreached_floor(double epsilon) {
-  return epsilon > tensor::epsilon(tensor::DType::kFloat32) ? 0 : kFallbackMultiplierWide;
+double unreached_floor(double epsilon, const NoisySlice& part) {
+  if (epsilon > tensor::epsilon(tensor::DType::kFloat32)) return 0;
+  const double widening = small_sample_factor(part.freedom, part.runs);
+  return kFallbackMultiplierWide / std::min(widening, kMostFloorWidening);
 }
 
 Tolerance fallback_tolerance(double reference_norm, double epsilon, std::uint64_t elements,

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "judge/noise_rule.h"
 #include "judge/tolerance.h"
 #include "trace/key.h"
 
@@ -55,9 +56,10 @@ class TypicalSize {
 // uses an fp8 recipe.
 double fallback_multiplier(double epsilon, bool fp8);
 
-// The multiplier of ε of a tensor of which no noise run differs: that of the fallback in f32 and
-// f64, which are summed in themselves; 0 of narrow types, whose errors come from single roundings.
-double unreached_floor(double epsilon);
+// The floor, in units of ε, of a tensor of which no noise run differs, before it is widened: with
+// the widening that of the fallback in f32 and f64, which are summed in themselves; 0 of narrow
+// types, whose errors come from single roundings.
+double unreached_floor(double epsilon, const NoisySlice& part);
 
 // Facts about the run that affect the tolerance of all its tensors.
 struct FallbackRun {

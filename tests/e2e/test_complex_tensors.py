@@ -1,4 +1,4 @@
-"""Complex tensors, such as the rotary tables of Llama 4 and torchtitan: recorded as their two parts,
+"""Complex tensors, such as the rotary tables of Llama 4: recorded as their two parts,
 cut as their own dimensions are, compared, and audited as values and as buffers."""
 
 import json

@@ -28,6 +28,7 @@ ELSEWHERE = {
     "ttrace audit healthy": "tests/real_size: 124 million parameters",
     "job=$(sbatch": "scripts/try_slurm.sh",
     "python -m ttrace_torch.ray": "tests/torch/test_ray.py, where Ray is installed",
+    "ttrace watch run/": "tests/cli/test_watch.py, with runs that are being written",
 }
 # Blocks of outputs alone, by a part of the first line: the test that makes it, or the source of the
 # sentence where the run behind the page is no test.

@@ -17,9 +17,11 @@ def is_complex(value: object) -> bool:
     return isinstance(value, Value) and value.dtype in _PARTS
 
 
-def part_type(dtype: str) -> str:
-    """The type of both parts of complex numbers."""
-    return _PARTS[dtype]
+def leaf_of(make: Expressions, dtype: str, shape: tuple[int, ...]) -> Value:
+    """A new value that the step did not compute; a complex one is read from a real leaf."""
+    if dtype not in _PARTS:
+        return make.graph.leaf(dtype, shape)
+    return of_real(make, make.graph.leaf(_PARTS[dtype], (*shape, 2)))
 
 
 def complex_of(make: Expressions, real: Value, imaginary: Value) -> Value:

@@ -15,6 +15,8 @@ from ttrace_torch.capture.operations import call_site
 from ttrace_torch.capture.random_draws import DRAW
 from ttrace_torch.capture.records import Key
 from ttrace_torch.layout.dtensor import storage_of
+from ttrace_torch.specification.complexes import is_complex, of_real, real_of
+from ttrace_torch.specification.expressions import Inexpressible
 from ttrace_torch.specification.graph import Value, constant_number
 from ttrace_torch.specification.inner_factors import multiplied, scaled, terms_of
 from ttrace_torch.specification.outside import MOST, MOST_OF_BUFFER, constant_of, elements_of
@@ -155,7 +157,7 @@ class Marks:
             # From whatever it was drawn: its elements are data.
             self._recorder.set_apart(tensor)
         take = self._recorder.given if key.kind == "param" else self._recorder.value
-        value = self._recorder.recorded(tensor, take(tensor))
+        value = self._held(tensor, take(tensor))
         module = self._module(key) if key.kind == "output" else None
         mark = Mark(value, self._token(tensor), value.dtype, value.shape, module)
         earlier = found.get(place)
@@ -309,7 +311,7 @@ class Marks:
         if value is not None:
             recorder.storages.adopt(tensor, value)
         if is_buffer:
-            value = recorder.recorded(tensor, recorder.value(tensor))
+            value = self._held(tensor, recorder.value(tensor))
             mark = Mark(value, self._token(tensor), value.dtype, value.shape)
             self.found["buffer", name, 0] = mark._replace(elements=elements)
 
@@ -324,6 +326,21 @@ class Marks:
         if key.microbatch == self._microbatch:
             return self.found
         return self._others.setdefault(key.microbatch, {})
+
+    def _held(self, tensor: torch.Tensor, value: Value) -> Value:
+        """The value that a trace holds of `tensor`, whose value it is. What is computed from a
+        complex tensor follows from what the trace holds of it from now on."""
+        if not is_complex(value):
+            return value
+        recorder = self._recorder
+        try:
+            joined = real_of(recorder.make, value)
+        except Inexpressible:
+            return value
+        shown = of_real(recorder.make, joined)
+        if shown != value and not tensor.is_conj():
+            recorder.storages.write(storage_of(tensor), shown)
+        return joined
 
     def _token(self, tensor: torch.Tensor) -> object:
         try:

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ttrace_torch.layout.dtensor import storage_of
 from ttrace_torch.specification import channels_last, mixed_layouts
 from ttrace_torch.specification.collectives import effect_of, tensors_in
-from ttrace_torch.specification.complexes import conjugate, is_complex, of_real, part_type, real_of
+from ttrace_torch.specification.complexes import conjugate, leaf_of
 from ttrace_torch.specification.expressions import Expressions, Inexpressible
 from ttrace_torch.specification.graph import MISTAKE, Graph, Value
 from ttrace_torch.specification.nested import asked, listed, local, number_of, values_in
@@ -63,18 +63,15 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             found = self.storages.read(tensor)
         except (NotImplementedError, RuntimeError):
             # No storage: a sparse tensor, or a subclass that wraps others.
-            return self._leaf(tensor)
+            return leaf_of(self.make, dtype_name(tensor.dtype), shape_of(tensor))
         if found is None:
             # One float from outside may be the state of an earlier step, such as a scale of FP8.
             if not tensor.is_floating_point() and not tensor.is_complex():
                 found = constant_of(tensor, self.make, most=1)
             if found is None:
-                found = self._leaf(tensor)
-                if (
-                    not tensor.is_complex()
-                    and tensor.numel() == 1
-                    and not isinstance(tensor, FakeTensor)
-                ):
+                found = leaf_of(self.make, dtype_name(tensor.dtype), shape_of(tensor))
+                one = tensor.numel() == 1 and not tensor.is_complex()
+                if one and not isinstance(tensor, FakeTensor):
                     with self.resting():
                         self.graph.numbers[found.id] = tensor.detach().clone()
             self.storages.add_part(tensor, found)
@@ -84,34 +81,14 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """What a tensor shows of the value in its memory: a lazy conjugate holds the other one."""
         return conjugate(self.make, value) if tensor.is_conj() else value
 
-    def _leaf(self, tensor: torch.Tensor) -> Value:
-        dtype, shape = dtype_name(tensor.dtype), shape_of(tensor)
-        if not tensor.is_complex():
-            return self.graph.leaf(dtype, shape)
-        return of_real(self.make, self.graph.leaf(part_type(dtype), (*shape, 2)))
-
     def given(self, tensor: torch.Tensor) -> Value:
         """The value of a parameter: a leaf, whatever its elements are."""
         tensor = storage_of(tensor)
         found = self.storages.read(tensor)
         if found is None:
-            found = self._leaf(tensor)
+            found = leaf_of(self.make, dtype_name(tensor.dtype), shape_of(tensor))
             self.storages.add_part(tensor, found)
         return found
-
-    def recorded(self, tensor: torch.Tensor, value: Value) -> Value:
-        """The value that a trace holds of `tensor`, whose value it is. What is computed from a
-        complex tensor follows from what the trace holds of it from now on."""
-        if not is_complex(value):
-            return value
-        try:
-            joined = real_of(self.make, value)
-        except Inexpressible:
-            return value
-        shown = of_real(self.make, joined)
-        if shown != value and not tensor.is_conj():
-            self.storages.write(storage_of(tensor), shown)
-        return joined
 
     def set_apart(self, tensor: torch.Tensor) -> tuple[Value, Value]:
         """Takes the elements of `tensor` for given from now on.
