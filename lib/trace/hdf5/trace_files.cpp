@@ -294,7 +294,7 @@ std::vector<std::uint64_t> ranks_with_files(const std::string& directory) {
   for (; !error && item != fs::directory_iterator(); item.increment(error)) {
     if (const auto rank = rank_named(item->path().filename().string())) ranks.push_back(*rank);
   }
-  if (error) throw base::input_error(directory, ": ", error.message());
+  if (error) throw base::input_error(directory, ": ", base::reading_problem(error.value()));
   std::sort(ranks.begin(), ranks.end());
   return ranks;
 }
