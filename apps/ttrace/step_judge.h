@@ -31,8 +31,8 @@ Answer judge_step(const StepJudgeFlags& flags, std::uint64_t step,
                   const std::shared_ptr<const report::AnswerPolicy>& policy,
                   const std::atomic<bool>& stop);
 
-// Reads what judges every step, so that a mistake in it is told before the first. Returns the steps
-// that the reference has; nothing where a run is audited.
+// Opens the reference and the rules once before the first step, to report mistakes in them early.
+// Returns the steps that the reference has; nothing where a run is audited.
 std::optional<std::set<std::uint64_t>> steps_to_judge_by(const StepJudgeFlags& flags);
 
 }  // namespace ttrace::app

@@ -120,6 +120,8 @@ class Kinks {
     if (!(explained->rest <= allowed + room(gradient))) return false;
 
     const double norm = std::sqrt(result.comparison->measurement.total.sum_r2);
+    // Relative to nothing, any move would allow everything downstream.
+    if (!(norm > 0)) return false;
     KinkFlips flips;
     flips.key = result.key;
     flips.argument = out_.results[argument].key;

@@ -127,6 +127,17 @@ TEST_CASE("a kink explains no element that is far from zero, and none on the sam
     CHECK(compared(run).kinks.empty());
     CHECK(outcome_of(compared(run), "first") == Outcome::kDiverged);
   }
+  SECTION("the reference has no gradient to be moved relative to") {
+    Run reference;
+    reference.gradient = {0, 0, 0, 0};
+    Run run = flipped();
+    run.gradient = {0, 0, 0.02, 0};
+    const CompareReport out =
+        engine::compare_traces(trace_of(reference), trace_of(run), {}, {{}, 1});
+    CHECK(out.kinks.empty());
+    CHECK(outcome_of(out, "fc") == Outcome::kDiverged);
+    CHECK(outcome_of(out, "first") == Outcome::kDiverged);
+  }
   SECTION("a value is not finite") {
     Run run = flipped();
     run.gradient[1] = std::numeric_limits<double>::quiet_NaN();
