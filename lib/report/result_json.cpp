@@ -83,12 +83,9 @@ json router_json(const comparison::RouterFlips& router) {
 }
 
 json kink_json(const comparison::KinkFlips& kink) {
-  return {{"key", key_json(kink.key)},
-          {"argument", key_json(kink.argument)},
-          {"elements", kink.elements},
-          {"flipped", kink.flipped},
-          {"noise", number(kink.noise)},
-          {"largest", number(kink.largest)},
+  return {{"key", key_json(kink.key)},   {"argument", key_json(kink.argument)},
+          {"elements", kink.elements},   {"flipped", kink.flipped},
+          {"noise", number(kink.noise)}, {"largest", number(kink.largest)},
           {"moved", number(kink.moved)}};
 }
 

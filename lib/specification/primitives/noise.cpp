@@ -25,9 +25,7 @@ double coherent_roundoff(tensor::DType dtype, std::uint64_t n) {
   return accumulation_roundoff(dtype) * std::sqrt(static_cast<double>(n) / 3);
 }
 
-double kept_in_sum(tensor::DType dtype) {
-  return dtype == tensor::DType::kBFloat16 ? 0x1p-126 : 0;
-}
+double kept_in_sum(tensor::DType dtype) { return dtype == tensor::DType::kBFloat16 ? 0x1p-126 : 0; }
 
 double StepwiseSum::lost() const {
   const double independent = unit_roundoff(dtype_) * std::sqrt(squares_);
