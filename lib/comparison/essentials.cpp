@@ -1,9 +1,11 @@
 #include "comparison/essentials.h"
 
+#include <cmath>
 #include <map>
 
 #include "base/text.h"
 #include "comparison/coverage.h"
+#include "judge/fallback_rule.h"
 
 namespace ttrace::comparison {
 namespace {
@@ -21,6 +23,28 @@ bool has_no_elements(const TensorComparison& result) {
 bool is_unchecked(const TensorComparison& result) {
   return result.outcome == Outcome::kBelowNoiseFloor || result.outcome == Outcome::kNotJudged ||
          result.incomplete || has_no_elements(result);
+}
+
+// The median root mean square of the main gradients' elements, in the reference.
+double usual_gradient(const CompareReport& report) {
+  judge::TypicalSize sizes;
+  for (const TensorComparison& result : report.results) {
+    if (result.key.kind != Kind::kMainGrad || !result.comparison) continue;
+    const measure::TileStats& stats = result.comparison->measurement.total;
+    sizes.add(Kind::kMainGrad, measure::reference_norm(stats), stats.elements);
+  }
+  return sizes.rms(Kind::kMainGrad);
+}
+
+// Whether both sides are known to be zero but for rounding, where others are `usual`: a tolerance
+// as wide as the tensor is then a check of its own.
+bool is_zero_but_for_rounding(const TensorComparison& result, double usual) {
+  if (result.outcome != Outcome::kBelowNoiseFloor || !result.comparison || !(usual > 0)) {
+    return false;
+  }
+  const double elements = static_cast<double>(result.comparison->measurement.total.elements);
+  return result.comparison->tolerance.allowed_norm() <=
+         kMostOfUsualGradient * usual * std::sqrt(elements);
 }
 
 std::string reason_of(const TensorComparison& result) {
@@ -69,9 +93,11 @@ std::string essentials_unchecked(const CompareReport& report) {
   std::uint64_t gradients = 0;
   std::uint64_t unchecked_gradients = 0;
   const TensorComparison* incomplete = nullptr;
+  const double usual = usual_gradient(report);
   for (const TensorComparison& result : report.results) {
     const Kind kind = result.key.kind;
-    const bool unchecked = is_unchecked(result) && !is_excused(report, result);
+    const bool unchecked = is_unchecked(result) && !is_excused(report, result) &&
+                           !(kind == Kind::kMainGrad && is_zero_but_for_rounding(result, usual));
     if (kind == Kind::kMainGrad) {
       gradients += unchecked || result.outcome == Outcome::kMatch ? 1 : 0;
       unchecked_gradients += unchecked ? 1 : 0;

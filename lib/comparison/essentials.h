@@ -16,6 +16,12 @@ namespace ttrace::comparison {
 std::string essentials_not_recorded(const CompareReport& report);
 // --common left out a parameter, loss or main gradient.
 std::string essentials_left_out(const CompareReport& report);
+// A main gradient below the noise floor counts as checked where what is allowed is no more than
+// this share of the usual one's root mean square: no wrong value of that size would pass. The
+// biases of convolutions before a batch norm have such gradients, zero but for rounding: 1e-6 to
+// 1e-3 is allowed of healthy networks in float32.
+inline constexpr double kMostOfUsualGradient = 0.01;
+
 // A loss, a gradient norm, or a tenth of the main gradients was not judged, or by less than noise.
 std::string essentials_unchecked(const CompareReport& report);
 // Most values of a loss, gradient norm, main gradient or parameter are not finite, the same ones on

@@ -133,6 +133,22 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("main gradients that are zero but for rounding are checked by a tolerance as wide") {
+  const auto with_zeros = [](double allowed) {
+    CompareReport out = run_of({Outcome::kMatch, Outcome::kMatch, Outcome::kBelowNoiseFloor});
+    for (TensorComparison& result : out.results) {
+      result.key.kind = trace::Kind::kMainGrad;
+      result.comparison->measurement.total.sum_r2 = 4;
+    }
+    out.results[2].comparison->measurement.total.sum_r2 = 1e-12;
+    out.results[2].comparison->tolerance.floor_norm = allowed;
+    decide({}, out);
+    return out.verdict;
+  };
+  CHECK(with_zeros(0.019) == Verdict::kMatch);  // of 2, the usual norm
+  CHECK(with_zeros(0.021) == Verdict::kInconclusive);
+}
+
 TEST_CASE("a run against itself checks nothing, and differs all the same where it does") {
   CompareReport same = run_of({Outcome::kMatch});
   decide({0, 0, true}, same);
