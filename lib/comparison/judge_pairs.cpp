@@ -208,7 +208,8 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, TensorComparison& resu
     judge::allow_own_rounding(norm_of(numbers.own_rounding), numbers.tolerance);
     return;
   }
-  numbers.coherence = coherence_.of(result.key, result.reference->shape.size());
+  numbers.coherence =
+      coherence_.of(result.key, result.reference->shape.size(), numbers.noise->coherence);
   judge::NoiseConstants constants = constants_of(rule, result, element_quantum(result));
   const judge::SliceNoise noise = judge::noise_of_all(*numbers.noise);
   judge::NoisySlice part{noise.norm, numbers.noise->norms.size(), norm, stats.finite,

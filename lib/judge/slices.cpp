@@ -267,7 +267,8 @@ void Coherence::add(const trace::TensorKey& key, const std::vector<double>& cohe
   }
 }
 
-std::vector<double> Coherence::of(const trace::TensorKey& key, std::size_t dims) const {
+std::vector<double> Coherence::of(const trace::TensorKey& key, std::size_t dims,
+                                  const std::vector<double>& own) const {
   if (key.kind == trace::Kind::kOptimizerState || !kinds_.contains({key.kind, 0})) return {};
   const std::string pattern = name_pattern(key.name);
   std::vector<double> found;
@@ -281,6 +282,10 @@ std::vector<double> Coherence::of(const trace::TensorKey& key, std::size_t dims)
       mean.count += alike->second.count;
     }
     found.push_back(mean.count > 0 ? std::sqrt(mean.sum / mean.count) : 0);
+    if (which < own.size() && std::isfinite(own[which]) &&
+        own[which] > kUnlikeItsKind * found.back()) {
+      found.back() = own[which];
+    }
   }
   return found;
 }
@@ -289,6 +294,17 @@ double Slice::used_share() const { return judge::used_share(difference_norm, tol
 
 double Slice::passing_multiplier() const {
   return judge::passing_multiplier(tolerance, difference_norm) / times;
+}
+
+SliceJudgement with_room(SliceJudgement judgement, double room) {
+  if (judgement.beyond > judgement.found.size()) return judgement;
+  std::erase_if(judgement.found, [room](Slice& slice) {
+    allow_kinks(room, slice.tolerance);
+    return slice.difference_norm <= slice.tolerance.allowed_norm();
+  });
+  judgement.beyond = judgement.found.size();
+  if (judgement.worst) allow_kinks(room, judgement.worst->tolerance);
+  return judgement;
 }
 
 SliceJudgement judge_slices(const measure::Measurement& measurement, const NoiseEstimate& estimate,

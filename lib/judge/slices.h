@@ -43,6 +43,10 @@ inline constexpr double kScaleFloor = 0.5;
 // The resolution of binary64 sums over many elements: no smaller scale error is judged, whatever
 // the precision of the tensor.
 inline constexpr double kScaleResolution = 0x1p-40;
+// A tensor whose own noise lies along it by this many times what that of its kind does is unlike
+// its kind: the gradient of a classifier's input is made of as many numbers as there are classes.
+// By chance three runs of a tensor show twice as much once in 130 tensors.
+inline constexpr double kUnlikeItsKind = 2;
 // Tensors with fewer elements are not judged by scale.
 inline constexpr std::uint64_t kFewestForScale = 16;
 
@@ -63,11 +67,13 @@ class Coherence {
 
   // Returns c of a tensor, then of the blocks of each of its `dims` dimensions: the root mean
   // square over the tensors with its kind and pattern, together with the mean of its kind counted
-  // eight times; 0 if there is none. Empty if no tensor of its kind is known, and for optimizer
-  // states: in second moments a few elements dominate, so that most of the noise lies along the
-  // tensor (a healthy bf16 run reached 0.88 of the limit). Tensors of few elements do not count for
-  // the mean of the kind.
-  std::vector<double> of(const trace::TensorKey& key, std::size_t dims) const;
+  // eight times, or its own if that is more than kUnlikeItsKind times as much; 0 if there is none.
+  // `own`: what was added of the tensor itself, may be empty. Empty if no tensor of its kind is
+  // known, and for optimizer states: in second moments a few elements dominate, so that most of the
+  // noise lies along the tensor (a healthy bf16 run reached 0.88 of the limit). Tensors of few
+  // elements do not count for the mean of the kind.
+  std::vector<double> of(const trace::TensorKey& key, std::size_t dims,
+                         const std::vector<double>& own = {}) const;
 
  private:
   struct Mean {
@@ -112,6 +118,10 @@ struct SliceJudgement {
   std::uint64_t beyond = 0;         // the number of slices beyond their tolerance
   std::vector<Slice> found;         // those slices, worst first, at most `most_kept`
 };
+
+// The same where any slice may be off by `room`, a norm, on top. Where there are more slices beyond
+// their tolerance than are kept, none counts as within it.
+SliceJudgement with_room(SliceJudgement judgement, double room);
 
 // Judges the candidate's shards, the blocks of every dimension (from `measurement.cells`, which
 // must belong to `estimate.grid`), the largest difference, and scales. Values that are not finite

@@ -31,7 +31,8 @@ struct Tolerance {
   double floor_norm = 0;
   // The share of floor_norm for the rounding error of the reference's own accumulator.
   double own_rounding = 0;
-  // The share of floor_norm for elements on the other side of a kink, here or before.
+  // What elements on the other side of a kink, here or before, may have moved of any part; of the
+  // whole it is in floor_norm, if it is allowed there too.
   double kinks = 0;
   std::string formula;                // "4·noise + 2·ε", for people
   std::optional<std::size_t> policy;  // index of the rule of the tolerance file that changed it

@@ -62,7 +62,11 @@ struct Explained {
 class Kinks {
  public:
   Kinks(const KinkInput& input, comparison::CompareReport& out)
-      : input_(input), out_(out), moved_(out.results.size(), 0), dependants_(out.results.size()) {
+      : input_(input),
+        out_(out),
+        moved_(out.results.size(), 0),
+        moved_parts_(out.results.size(), 0),
+        dependants_(out.results.size()) {
     for (std::size_t i = 0; i < out.results.size(); ++i) {
       for (const std::size_t d : input.flow.depends_on[i]) dependants_[d].push_back(i);
     }
@@ -71,7 +75,7 @@ class Kinks {
   void run() {
     std::size_t in_vain = 0;
     for (const std::size_t i : input_.flow.topological_order) {
-      if (!diverged_by_numbers(out_.results[i]) || !is_gradient(out_.results[i])) continue;
+      if (!is_gradient(out_.results[i]) || !may_flip(i)) continue;
       if (in_vain == kMostInVain) break;
       const std::vector<std::size_t> beside = arguments_of(i);
       if (beside.empty()) continue;
@@ -81,18 +85,28 @@ class Kinks {
     }
     if (out_.kinks.empty()) return;
     for (std::size_t i = 0; i < out_.results.size(); ++i) {
-      if (moved_[i] > 0 && diverged_by_numbers(out_.results[i])) judge_again(i, room(i));
+      if (moved_parts_[i] > 0 && diverged_by_numbers(out_.results[i])) judge_again(i, room(i));
     }
   }
 
  private:
+  // Whether flips in this gradient may be what is asked for: it diverged, or what is computed from
+  // it did. Noise runs flip elements as well, others, so that the whole of a gradient may match.
+  bool may_flip(std::size_t i) const {
+    if (diverged_by_numbers(out_.results[i])) return true;
+    if (out_.results[i].outcome != Outcome::kMatch || !out_.results[i].comparison) return false;
+    return std::any_of(dependants_[i].begin(), dependants_[i].end(),
+                       [&](std::size_t d) { return diverged_by_numbers(out_.results[d]); });
+  }
+
   // What may be the argument of a kink that the gradient comes through: of the module's own values
-  // first, then of those beside it, and of what is around them.
+  // first, then of those beside it, and of what is around them and beside these.
   std::vector<std::size_t> arguments_of(std::size_t gradient) const {
     const TensorComparison& of = out_.results[gradient];
     const std::string_view module = module_of(of);
     std::vector<std::size_t> own;
     std::vector<std::size_t> others;
+    std::vector<std::size_t> beyond;
     for (std::size_t i = 0; i < out_.results.size(); ++i) {
       const TensorComparison& result = out_.results[i];
       if (result.key.kind != Kind::kOutput && result.key.kind != Kind::kInput) continue;
@@ -100,15 +114,17 @@ class Kinks {
       if (result.outcome != Outcome::kMatch && result.outcome != Outcome::kBelowNoiseFloor)
         continue;
       if (result.key.step != of.key.step || result.key.microbatch != of.key.microbatch) continue;
-      if (result.key.call != of.key.call) continue;
       const std::string_view name = module_of(result);
       if (name == module) {
-        own.push_back(i);
+        if (result.key.call == of.key.call) own.push_back(i);
       } else if (siblings_of(name) == siblings_of(module) || contains(name, module)) {
         others.push_back(i);
+      } else if (!siblings_of(name).empty() && module.starts_with(siblings_of(name))) {
+        beyond.push_back(i);
       }
     }
     own.insert(own.end(), others.begin(), others.end());
+    own.insert(own.end(), beyond.begin(), beyond.end());
     return own;
   }
 
@@ -131,8 +147,13 @@ class Kinks {
     flips.largest = explained->largest;
     flips.moved = explained->moved / norm;
     out_.kinks.push_back(flips);
-    judge_again(gradient, explained->moved + room(gradient));
-    for (const std::size_t i : reached_from(gradient)) moved_[i] += flips.moved * flips.moved;
+    const bool diverged = result.outcome == Outcome::kDiverged;
+    if (diverged) judge_again(gradient, explained->moved + room(gradient));
+    for (const std::size_t i : reached_from(gradient)) {
+      moved_parts_[i] += flips.moved * flips.moved;
+      // Where the gradient as a whole matches, its noise and that of what follows show as much.
+      if (diverged) moved_[i] += flips.moved * flips.moved;
+    }
     return true;
   }
 
@@ -184,18 +205,22 @@ class Kinks {
     return found;
   }
 
-  // What flips so far allow result i on top, as a norm.
-  double room(std::size_t i) const {
+  // What flips so far allow result i as a whole on top, as a norm.
+  double room(std::size_t i) const { return room_for(i, moved_[i]); }
+
+  double room_for(std::size_t i, double moved) const {
     const double norm = std::sqrt(out_.results[i].comparison->measurement.total.sum_r2);
-    return kRoomOfKinks * std::sqrt(moved_[i]) * norm;
+    return kRoomOfKinks * std::sqrt(moved) * norm;
   }
 
   void judge_again(std::size_t i, double room) {
     TensorComparison& result = out_.results[i];
     comparison::ComparedNumbers numbers = *result.comparison;
     judge::allow_kinks(room, numbers.tolerance);
-    // What one element moves may be all of a row: the room is for the whole.
-    numbers.slices = {};
+    // What one element moves may be all of a row.
+    const double room_of_parts = std::max(room, room_for(i, moved_parts_[i]));
+    numbers.slices = judge::with_room(numbers.slices, room_of_parts);
+    numbers.tolerance.kinks = room_of_parts;
     const judge::Judgement judgement =
         judge::judge(result.key.kind, numbers.measurement, numbers.tolerance, result.exact);
     if (judge::is_bad(judgement.outcome)) return;
@@ -233,16 +258,17 @@ class Kinks {
 
   const KinkInput& input_;
   comparison::CompareReport& out_;
-  std::vector<double> moved_;  // of result i: Σ moved² of the flips that reach it, relative
+  // Of result i: Σ moved² of the flips that reach it, relative; of those in gradients that
+  // diverged, and of all.
+  std::vector<double> moved_;
+  std::vector<double> moved_parts_;
   std::vector<std::vector<std::size_t>> dependants_;
 };
 
 }  // namespace
 
 void explain_kinks(const KinkInput& input, comparison::CompareReport& out) {
-  const bool any = std::any_of(out.results.begin(), out.results.end(), [](const auto& result) {
-    return diverged_by_numbers(result) && is_gradient(result);
-  });
+  const bool any = std::any_of(out.results.begin(), out.results.end(), diverged_by_numbers);
   if (any) Kinks(input, out).run();
 }
 

@@ -30,7 +30,9 @@ struct KinkInput {
 // is positive in one run alone in some elements, all within rounding of zero, and the gradient is
 // within its tolerance in all others. It matches then, and so does what diverged downstream and is
 // off by no more than its tolerance and kRoomOfKinks times what the flips moved, relative to the
-// norms. Sets out.kinks.
+// norms. A gradient that matches as a whole, since noise runs flip other elements of it, is looked
+// at where what is computed from it diverged, and allows the same of parts of tensors alone. Sets
+// out.kinks.
 void explain_kinks(const KinkInput& input, comparison::CompareReport& out);
 
 }  // namespace ttrace::routing

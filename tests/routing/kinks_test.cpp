@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 
 #include "engine/compare_traces.h"
@@ -144,6 +145,50 @@ TEST_CASE("a kink explains no element that is far from zero, and none on the sam
     CHECK(compared(run).kinks.empty());
     CHECK(outcome_of(compared(run), "fc") == Outcome::kDiverged);
   }
+}
+
+// A gradient of which a noise run flips element 0 of its argument and the candidate element 200,
+// each of which moves a row of what is computed from it.
+constexpr std::size_t kMany = 256;
+constexpr std::size_t kRow = 16;
+
+struct Flip {
+  std::size_t at = 0;
+  bool argument = true;  // or the gradient alone
+};
+
+MemoryTrace many(const std::optional<Flip>& flip) {
+  std::vector<double> argument(kMany, 1);
+  std::vector<double> gradient(kMany, 1);
+  std::vector<double> before(kMany, 1);
+  for (const std::size_t at : {std::size_t{0}, std::size_t{200}}) argument[at] = kNear;
+  for (std::size_t e = 1; e < kMany; e += 2) gradient[e] = before[e] = -1;
+  if (flip) {
+    for (double& value : argument) value += value == 1 ? kNear : 0;
+    if (flip->argument) argument[flip->at] = -kNear;
+    gradient[flip->at] = 0;
+    for (std::size_t e = 0; e < kRow; ++e) before[flip->at / kRow * kRow + e] *= 1.02;
+  }
+  MemoryTrace made = trace_of({argument, gradient, before, {5, 6}});
+  return made;
+}
+
+CompareReport compared_with_noise(const Flip& candidate) {
+  const MemoryTrace reference = many({});
+  const MemoryTrace noise = many(Flip{});
+  return engine::compare_traces(reference, many(candidate), {&noise}, {{}, 1});
+}
+
+TEST_CASE("a gradient that matches since noise runs flip other elements explains parts") {
+  const CompareReport out = compared_with_noise({200});
+  CHECK(outcome_of(out, "fc") == Outcome::kMatch);
+  CHECK(outcome_of(out, "first") == Outcome::kMatch);
+  REQUIRE_FALSE(out.kinks.empty());
+  CHECK(out.kinks[0].key.name == "fc");
+  // The same where the argument is on the same side.
+  const CompareReport other = compared_with_noise({200, false});
+  CHECK(outcome_of(other, "first") == Outcome::kDiverged);
+  CHECK(other.kinks.empty());
 }
 
 }  // namespace
