@@ -220,6 +220,12 @@ struct TruthRun {
   std::uint64_t unreadable = 0;
 };
 
+// What was left unjudged because no noise run says how far a network carries roundings.
+struct GrowthWithoutNoise {
+  std::uint64_t tensors = 0;
+  double most = 0;  // by how many times one of them exceeds what is allowed
+};
+
 struct CompareReport {
   Verdict verdict = Verdict::kMatch;
   std::string why;      // of an inconclusive verdict
@@ -237,8 +243,9 @@ struct CompareReport {
   std::vector<DroppedTensors> dropped;  // in the order of the rules
   std::optional<LeftOut> left_out;      // with --common
   std::optional<TruthRun> truth;
-  std::vector<RouterFlips> routers;           // those that chose other experts for some tokens
-  std::vector<KinkFlips> kinks;               // in the order of the data flow
+  std::vector<RouterFlips> routers;  // those that chose other experts for some tokens
+  std::vector<KinkFlips> kinks;      // in the order of the data flow
+  GrowthWithoutNoise growth;
   std::vector<trace::Kind> kinds_in_neither;  // kinds of a training step that neither trace has
   // Steps whose update a loss scaler skipped in both runs, since gradients were infinite;
   // ascending.

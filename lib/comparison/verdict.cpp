@@ -143,6 +143,14 @@ Doubt describe_unanswered(const CompareReport& out) {
                  base::printable(found->reason), ")")};
 }
 
+Doubt describe_growth(const CompareReport& out) {
+  if (out.growth.tensors == 0) return {};
+  return {concat(out.growth.tensors, " of ", out.results.size(),
+                 " tensors are off by what rounding of convolutions may do; noise runs (--noise) "
+                 "decide it"),
+          "not_judged"};
+}
+
 Doubt describe_rerouted(const CompareReport& out) {
   const std::uint64_t after = out.counts.at(Outcome::kAfterRoutingFlip);
   if (after == 0) return {};
@@ -175,8 +183,8 @@ std::string nothing_checked(const CompareReport& out) {
 
 // What makes a run in which nothing diverged inconclusive.
 Doubt doubt_of(const RunState& state, const CompareReport& out) {
-  const Doubt unjudged =
-      first_of({describe_unreadable(state, out), describe_unanswered(out), describe_rerouted(out)});
+  const Doubt unjudged = first_of({describe_unreadable(state, out), describe_growth(out),
+                                   describe_unanswered(out), describe_rerouted(out)});
   if (!unjudged.text.empty()) return unjudged;
   if (std::string why = nothing_checked(out); !why.empty()) return {std::move(why), "", true};
   const Doubt unchecked = first_of({{essentials_not_recorded(out), "not_recorded_by_candidate"},

@@ -24,6 +24,7 @@
 #include "layout/map_apply.h"
 #include "localize/explain.h"
 #include "localize/frontier.h"
+#include "localize/growth_without_noise.h"
 #include "localize/microbatch_mismatch.h"
 #include "localize/one_sided.h"
 #include "localize/other_start.h"
@@ -225,6 +226,7 @@ class CompareRun {
                               most_slices(), options_.execution},
                              out_);
     routing::explain_kinks({reference_, candidate_, nodes_, flow_}, out_);
+    if (localize::convolves(reference_.manifest())) localize::leave_growth_unjudged(flow_, out_);
   }
 
   void find_divergences() {
