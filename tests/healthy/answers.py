@@ -34,9 +34,13 @@ def audited(folder: Path, run: str = "run.h5", specification: str = "specificati
     )
 
 
-def compared(folder: Path, run: str = "run.h5", reference: str = "reference.h5") -> Answer:
-    """The answer of `ttrace compare` about `run` and `reference`; both are in `folder`."""
-    done, report = _asked(folder, "compare", folder / reference, folder / run)
+def compared(
+    folder: Path, run: str = "run.h5", reference: str = "reference.h5", noise: tuple[str, ...] = ()
+) -> Answer:
+    """The answer of `ttrace compare` about `run` and `reference`, with noise runs; all of them are
+    in `folder`."""
+    runs = [argument for name in noise for argument in ("--noise", folder / name)]
+    done, report = _asked(folder, "compare", folder / reference, folder / run, *runs)
     found = [_named(finding["id"]) for finding in findings(report)]
     return Answer(done.returncode, done.stdout.splitlines()[0], found)
 

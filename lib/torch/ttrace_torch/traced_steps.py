@@ -30,6 +30,7 @@ from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.framework import Listener
 from ttrace_torch.job import TracedJob
 from ttrace_torch.optimizer.state import record_states
+from ttrace_torch.perturb.kernels import other_kernels
 from ttrace_torch.traced_updates import TracedUpdates
 from ttrace_torch.write import done
 
@@ -89,6 +90,8 @@ class TracedSteps:
             if ROOT not in compiled and not active_dropout(job.names):
                 watch_random_numbers(job.names.modules[ROOT], stack, self._problems.advise)
             stack.enter_context(stable_sorts())
+            if job.perturber is not None and not compiled:
+                stack.enter_context(other_kernels(job.names.modules.values()))
             step.clipping = Clipping(
                 job.names.parameters, lambda: self.updates.record_before_clipping(step)
             )

@@ -1,0 +1,104 @@
+"""Noise runs compute convolutional networks with other kernels than the reference.
+
+Each layer of a candidate rounds anew, by as much as its kernels do: oneDNN adds up the products of
+a convolution in blocks, PyTorch's own kernels one after the other; the statistics of a norm are
+added up in binary64 or binary32, as the tensor lies in memory; sums are cut by the number of
+threads. In transformers one perturbed activation at the front shows as much. In networks with
+convolutions it does not: a healthy ResNet-50 without oneDNN was 1.5 times as far off as three noise
+runs allowed, a wav2vec 2 twice. So a noise run of such a network takes the other kernels on a CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.backends import mkldnn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+# A weight of output channels, input channels and at least one extent of the window.
+_FEWEST_DIMENSIONS = 3
+# By dimensions of a batch: the layout in memory in which channels lie side by side.
+_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+@contextmanager
+def other_kernels(modules: Iterable[nn.Module]) -> Iterator[None]:
+    """Takes other kernels from the first convolution that runs until the context ends.
+
+    Leaves networks as they are that have no weight of a convolution, have a parameter narrower than
+    float32, or run under autocast: products of narrow types are oneDNN's as well, and many times
+    slower without it.
+    """
+    modules = list(modules)
+    own = {module: list(module.parameters(recurse=False)) for module in modules}
+    wide = all(
+        parameter.dtype.itemsize >= 4
+        for parameters in own.values()
+        for parameter in parameters
+        if parameter.is_floating_point()
+    )
+    convolving = [
+        module
+        for module, parameters in own.items()
+        if any(parameter.dim() >= _FEWEST_DIMENSIONS for parameter in parameters)
+    ]
+    with ExitStack() as stack:
+        taken: list[bool] = []
+
+        def begin(module: nn.Module, args: Any) -> None:
+            if not taken and not torch.is_autocast_enabled("cpu"):
+                taken.append(True)
+                _take_others(stack)
+
+        for module in convolving if wide else ():
+            stack.callback(module.register_forward_pre_hook(begin).remove)
+        for module in modules if wide and convolving else ():
+            if isinstance(module, _BatchNorm | nn.GroupNorm):
+                _turn_channels(module, stack)
+        yield
+
+
+def _take_others(stack: ExitStack) -> None:
+    # Not `flags`: it sets all others as well, one of which warns.
+    stack.callback(mkldnn.set_flags, mkldnn.enabled)
+    mkldnn.set_flags(not mkldnn.enabled)  # type: ignore[no-untyped-call]
+    stack.callback(torch.set_num_threads, torch.get_num_threads())
+    torch.set_num_threads(torch.get_num_threads() + 1)
+
+
+def _turn_channels(norm: nn.Module, stack: ExitStack) -> None:
+    """Lets a batch or group norm compute with channels last where they lie first, and vice versa.
+
+    What comes before and after it, forward and backward, gets its values as they lie without.
+    """
+
+    def before(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        formats = _formats(args)
+        return (
+            None if formats is None else (args[0].contiguous(memory_format=formats[1]), *args[1:])
+        )
+
+    def after(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+        formats = _formats(args)
+        if formats is None:
+            return None
+        turned, given = formats  # of the arguments as `before` left them
+        if output.requires_grad:
+            output.register_hook(lambda gradient: gradient.contiguous(memory_format=turned))
+        return output.contiguous(memory_format=given)
+
+    stack.callback(norm.register_forward_pre_hook(before).remove)
+    stack.callback(norm.register_forward_hook(after).remove)
+
+
+def _formats(args: tuple[Any, ...]) -> tuple[torch.memory_format, torch.memory_format] | None:
+    """How the norm's input lies in memory, and the other way; None if there is no other."""
+    last = _CHANNELS_LAST.get(args[0].dim()) if args else None
+    if last is None or args[0].device.type != "cpu":
+        return None
+    first = torch.contiguous_format
+    return (first, last) if args[0].is_contiguous() else (last, first)
