@@ -212,8 +212,7 @@ void restore_measurements(Checkpoint& work, const trace::Source& candidate,
     if (!finished) continue;
     checks.require_fits(*finished, result);
     if (!finished->unreadable.empty()) {
-      result.outcome = judge::Outcome::kUnreadable;
-      result.reason = finished->unreadable;
+      mark_unreadable(result, finished->unreadable);
     } else {
       ComparedNumbers& numbers = result.comparison.emplace();
       numbers.measurement = std::move(finished->measurement);

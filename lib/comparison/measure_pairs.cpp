@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "comparison/noise_runs.h"
@@ -222,6 +223,12 @@ void mark_interrupted(TensorComparison& result) {
   result.outcome = judge::Outcome::kSkippedByRule;
   result.skipped = SkippedFor::kInterruption;
   result.reason = "interrupted";
+  result.comparison.reset();
+}
+
+void mark_unreadable(TensorComparison& result, std::string why) {
+  result.outcome = judge::Outcome::kUnreadable;
+  result.reason = std::move(why);
   result.comparison.reset();
 }
 

@@ -75,6 +75,9 @@ void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& 
 // Makes the record skipped, because the comparison was interrupted, and drops its measurement.
 void mark_interrupted(TensorComparison& result);
 
+// Makes the record unreadable, and drops its measurement.
+void mark_unreadable(TensorComparison& result, std::string why);
+
 // Marks those that are still to be measured.
 void mark_unmeasured(std::vector<TensorComparison>& results);
 

@@ -54,9 +54,7 @@ void PairWork::finish(TensorComparison& result) {
   if (!noise_.empty() && noise_problems_.empty()) use_noise();
   for (const auto* problems : {&noise_problems_, &problems_}) {
     if (problems->empty()) continue;
-    result.outcome = judge::Outcome::kUnreadable;
-    result.reason = problems->begin()->second;
-    return;
+    return mark_unreadable(result, problems->begin()->second);
   }
   ComparedNumbers& numbers = result.comparison.emplace();
   numbers.measurement = measure::merge_sections(std::move(measured_));

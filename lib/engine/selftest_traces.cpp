@@ -61,6 +61,7 @@ class Bench {
         backend_(known.backend),
         reference_(&known.reference, healthy_.reference),
         candidate_(&known.candidate, healthy_.candidate) {
+    if (plan != nullptr && plan->unreadable) throw base::InputError(plan->problem);
     if (plan != nullptr && plan->problem.empty()) plan_ = *plan;
     if (tensor::element_count(healthy_.reference->shape).value_or(~0U) > kMostHeldElements) return;
     reference_ = measure::keep_in_memory(reference_, measure::Replicas::kFirstOnly, healthy_.exact);

@@ -81,8 +81,8 @@ MainGradientNorm MainGradientNorms::norm_of(std::uint64_t step) const {
       squares += square;
       rounding += square * rounding_of_entry(entry);
       coarsest = std::max(coarsest, measure::unit_roundoff(entry.dtype).value_or(0));
-    } catch (const base::InputError&) {
-      return {0, 0, "a main gradient, and so what was clipped, cannot be read"};
+    } catch (const base::InputError& error) {
+      return {0, 0, error.what(), true};
     }
   }
   if (!any) return {0, 0, "no main gradient was recorded"};
@@ -116,8 +116,8 @@ const Clipping::Recorded& Clipping::recorded(std::uint64_t step) {
       }
       recorded.norm = value;
       found = true;
-    } catch (const base::InputError&) {
-      recorded.problem = "the gradient norm cannot be read";
+    } catch (const base::InputError& error) {
+      recorded = {0, error.what(), true};
     }
     if (!recorded.problem.empty()) return recorded;
   }
@@ -127,11 +127,11 @@ const Clipping::Recorded& Clipping::recorded(std::uint64_t step) {
 
 Clip Clipping::of(std::uint64_t step, double clip_norm) {
   const Recorded& known = recorded(step);
-  if (!known.problem.empty()) return {1, known.problem};
+  if (!known.problem.empty()) return {1, known.problem, known.unreadable};
   const double factor = measure::clip_coefficient(clip_norm, known.norm);
   if (factor >= 1) return {};
   const MainGradientNorm& own = gradients_.of(step);
-  if (!own.problem.empty()) return {1, own.problem};
+  if (!own.problem.empty()) return {1, own.problem, own.unreadable};
   const double clipped = factor * known.norm;
   // Where both fit, clipping changes next to nothing; take the nearer one.
   if (near(own.norm, known.norm)) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "comparison/measure_pairs.h"
 #include "judge/tolerance.h"
 #include "measure/cpu/cpu_backend.h"
 
@@ -121,11 +122,18 @@ GradientNormJudge::GradientNormJudge(const trace::Source& reference, const trace
     const Step of{references.of(step), candidates.of(step), clip_norm(reference.manifest(), step),
                   clip_norm(candidate.manifest(), step)};
     if (of.reference.problem.empty() && of.candidate.problem.empty()) steps_.emplace(step, of);
+    for (const MainGradientNorm& own : {of.reference, of.candidate}) {
+      if (own.unreadable) unreadable_.emplace(step, own.problem);
+    }
   }
 }
 
 void GradientNormJudge::judge(bool gradients_match, comparison::TensorComparison& result) const {
   if (result.key.kind != Kind::kGradNorm || !result.comparison || result.exact) return;
+  const auto unreadable = unreadable_.find(result.key.step);
+  if (unreadable != unreadable_.end()) {
+    return comparison::mark_unreadable(result, unreadable->second);
+  }
   measure::Measurement& measurement = result.comparison->measurement;
   const measure::TileStats& stats = measurement.total;
   if (stats.elements != 1 || stats.finite != 1) return;

@@ -19,7 +19,8 @@ struct MainGradientNorm {
   double norm = 0;  // ‖g‖ over all main gradients as recorded, in binary64; replicas count once
   // Relative: what a job may lose that adds up the squares in the gradients' own precision.
   double rounding = 0;
-  std::string problem;  // why it is not known, or empty
+  std::string problem;      // why it is not known, or empty
+  bool unreadable = false;  // the problem is what a read failed with
 };
 
 class MainGradientNorms {
@@ -34,7 +35,7 @@ class MainGradientNorms {
       : run_(run), squared_norms_(std::move(squared_norms)) {}
 
   // Reads what it needs at the first call for a step; not thread-safe. A gradient that cannot be
-  // read, or is not finite, is a problem and not an error; so is a step without any.
+  // read, or is not finite, is a problem and not thrown; so is a step without any.
   const MainGradientNorm& of(std::uint64_t step);
 
  private:
@@ -46,8 +47,9 @@ class MainGradientNorms {
 };
 
 struct Clip {
-  double factor = 1;    // of the gradient as recorded
-  std::string problem;  // why it is not known, or empty
+  double factor = 1;        // of the gradient as recorded
+  std::string problem;      // why it is not known, or empty
+  bool unreadable = false;  // the problem is what a read failed with
 };
 
 // Finds how much clipping multiplied the candidate's main gradients. The recorded norm gives the
@@ -60,13 +62,14 @@ class Clipping {
            const std::vector<comparison::TensorComparison>& results);
 
   // Reads what it needs at the first call for a step; not thread-safe. An unreadable norm or
-  // gradient is a problem, not an error.
+  // gradient is a problem and not thrown.
   Clip of(std::uint64_t step, double clip_norm);
 
  private:
   struct Recorded {
     double norm = 0;
     std::string problem;
+    bool unreadable = false;
   };
 
   const Recorded& recorded(std::uint64_t step);
@@ -99,6 +102,8 @@ class GradientNormJudge {
   // gradients recorded after clipping do not give the norm before it: a norm that they contradict
   // diverges, and any other stays compared with the reference's, and both sums may have lost
   // digits.
+  //
+  // It is unreadable if a main gradient of the step is that was not measured.
   void judge(bool gradients_match, comparison::TensorComparison& result) const;
 
  private:
@@ -111,6 +116,7 @@ class GradientNormJudge {
 
   // Of the steps in which the candidate lacks no main gradient, and both norms are known.
   std::map<std::uint64_t, Step> steps_;
+  std::map<std::uint64_t, std::string> unreadable_;  // why a norm of these steps cannot be read
 };
 
 // Judges every gradient norm among `results` after everything else has been judged.

@@ -77,7 +77,8 @@ class UpdateWork {
       : plan_(plan),
         backend_(backend),
         step_(plan.step),
-        sections_(measure::sections_of(plan.tensors.after.view->shape)) {
+        sections_(measure::sections_of(plan.tensors.after.view->shape)),
+        unreadable_(sections_.size()) {
     begin();
   }
 
@@ -89,8 +90,8 @@ class UpdateWork {
     try {
       measured_[section] =
           measure::measure_update_section(backend_, plan_.tensors, step_, sections_[section]);
-    } catch (const base::InputError&) {
-      unreadable_ = true;
+    } catch (const base::InputError& error) {
+      unreadable_[section] = error.what();
     }
     return --left_ == 0;
   }
@@ -98,7 +99,7 @@ class UpdateWork {
   // Call it once all sections are measured. Returns true if they are to be measured once more:
   // fused implementations compute their constants in single precision.
   bool is_to_be_repeated() {
-    if (unreadable_) return false;
+    if (!why_unreadable().empty()) return false;
     UpdateMeasurement measured = measure::merge_sections(std::move(measured_));
     const Algorithm algorithm = step_.hyperparameters.algorithm;
     const bool adam = algorithm == Algorithm::kAdam || algorithm == Algorithm::kAdamW;
@@ -115,13 +116,12 @@ class UpdateWork {
     return false;
   }
 
-  // Call it once nothing is to be repeated.
+  // Call it once nothing is to be repeated. Throws an input error if something cannot be read.
   comparison::FinishedReplay finish() {
+    if (!why_unreadable().empty()) throw base::InputError(why_unreadable());
     comparison::FinishedReplay finished;
     finished.clip = plan_.step.clip;
-    if (unreadable_) {
-      finished.problem = "its parameter, gradient or state cannot be read";
-    } else if (is_healthy(whole_) && whole_.unjudged > 0) {
+    if (is_healthy(whole_) && whole_.unjudged > 0) {
       finished.problem = "some of its elements may be anything, by underflow";
     } else {
       finished.measured = std::move(whole_);
@@ -130,6 +130,14 @@ class UpdateWork {
   }
 
  private:
+  // That of the first section, whichever thread failed first.
+  std::string why_unreadable() const {
+    for (const std::string& why : unreadable_) {
+      if (!why.empty()) return why;
+    }
+    return "";
+  }
+
   void begin() {
     measured_.assign(sections_.size(), {});
     left_ = sections_.size();
@@ -141,12 +149,12 @@ class UpdateWork {
   std::vector<tensor::Box> sections_;
   std::vector<UpdateMeasurement> measured_;
   std::atomic<std::size_t> left_ = 0;
-  std::atomic<bool> unreadable_ = false;
+  std::vector<std::string> unreadable_;     // why, by section; or empty
   std::optional<UpdateMeasurement> first_;  // once it is repeated
   UpdateMeasurement whole_;
 };
 
-// `plan` has no problem.
+// `plan` has no problem. Throws an input error if something cannot be read.
 comparison::FinishedReplay replayed(const UpdatePlan& plan, const measure::Backend& backend) {
   UpdateWork work(plan, backend);
   do {
@@ -181,6 +189,12 @@ std::string adopt_if_sound(const UpdatePlan& plan, comparison::FinishedReplay fi
   return finished.problem;
 }
 
+// What was updated, and how, is not known without the read that failed: no other rule judges it.
+void leave_unreadable(Update& update, std::string why, comparison::Checkpoint& work) {
+  comparison::mark_unreadable(*update.result, std::move(why));
+  comparison::record_measurement(work, *update.result);
+}
+
 void finish(Update& update, comparison::FinishedReplay finished, comparison::Checkpoint& work) {
   if (work.is_recorded()) {
     const comparison::Finished entry{update.result->key, finished};
@@ -204,7 +218,11 @@ void replay_all(std::vector<Update>& updates, const measure::ExecutionContext& e
     const auto [update, section] = tasks[t];
     if (hooks.stopped() || !update->work->measure(section)) return;
     if (update->work->is_to_be_repeated()) return;
-    finish(*update, update->work->finish(), work);
+    try {
+      finish(*update, update->work->finish(), work);
+    } catch (const base::InputError& error) {
+      leave_unreadable(*update, error.what(), work);
+    }
     update->work.reset();
   });
 }
@@ -243,8 +261,11 @@ std::vector<std::string> replay_updates(const trace::Source& reference,
         {&plan, &results[i], known_replay(work, checks, results[i], plan), plan.problem, nullptr});
   }
   for (Update& update : updates) {
-    if (!update.problem.empty()) continue;
-    if (update.known) {
+    if (update.plan->unreadable) {
+      leave_unreadable(update, std::exchange(update.problem, ""), work);
+    } else if (!update.problem.empty()) {
+      continue;
+    } else if (update.known) {
       finish(update, *update.known, work);
     } else {
       update.work = std::make_unique<UpdateWork>(*update.plan, *execution.backend);
@@ -255,7 +276,7 @@ std::vector<std::string> replay_updates(const trace::Source& reference,
   for (Update& update : updates) {
     if (update.work) {
       comparison::mark_interrupted(*update.result);
-    } else if (!update.plan->difference.empty()) {
+    } else if (!update.plan->difference.empty() && update.result->comparison) {
       update.result->reason = update.plan->difference;
     }
   }

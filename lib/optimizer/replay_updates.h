@@ -17,11 +17,12 @@
 
 namespace ttrace::optimizer {
 
-// Whether the update can be replayed and every element is as replayed.
+// Whether the update can be replayed and every element is as replayed. Throws an input error if
+// something cannot be read.
 bool is_as_planned(const UpdatePlan& plan, const measure::Backend& backend);
 
 // Replaces the comparison with the reference by the replay. Returns why the parameter is left to
-// the other rules instead, or nothing.
+// the other rules instead, or nothing. Throws an input error if something cannot be read.
 std::string replay_one(const UpdatePlan& plan, const measure::Backend& backend,
                        comparison::TensorComparison& result);
 
@@ -29,7 +30,8 @@ std::string replay_one(const UpdatePlan& plan, const measure::Backend& backend,
 // replayed values, when every record has been measured against the reference; all others stay as
 // they are. Where hyperparameters differ from the reference's, `reason` says so. Replays that
 // `work` knows are not repeated. If `hooks` stop the work, the parameters that are left are marked
-// as interrupted: the other rules are not for them. Returns one warning for the run on parameters
+// as interrupted: the other rules are not for them; where a read fails, they are unreadable.
+// Returns one warning for the run on parameters
 // that were not replayed, and one on hyperparameters. The same for every number of threads.
 std::vector<std::string> replay_updates(const trace::Source& reference,
                                         const trace::Source& candidate,

@@ -135,6 +135,7 @@ struct UpdateLeaf {
   measure::UpdateStep step;
   std::string difference;
   std::string problem;
+  bool unreadable = false;
 
   bool alike(const UpdateLeaf& other) const {
     for (std::size_t i = 0; i < kOperands; ++i) {
@@ -194,6 +195,7 @@ class UpdatePlanner {
         plan.problem = "its parts are updated in different ways";
       } else {
         plan.problem = leaf.problem;
+        plan.unreadable = leaf.unreadable;
       }
       if (!plan.problem.empty()) return plan;
     }
@@ -288,6 +290,7 @@ class UpdatePlanner {
     double clip = 1;
     if (h.clip_norm && !zero_gradients_) {
       Clip found_clip = clipping_.of(key.step, *h.clip_norm);
+      leaf.unreadable = found_clip.unreadable;
       if (!found_clip.problem.empty()) return fail(std::move(found_clip.problem));
       clip = found_clip.factor;
     }

@@ -17,8 +17,9 @@ struct UpdatePlan {
   // that differ from the reference's: then the reference's, since they are what was meant.
   measure::UpdateTensors tensors;
   measure::UpdateStep step;
-  std::string difference;  // describes that of the hyperparameters, or empty
-  std::string problem;     // why it cannot be replayed, in words that hold for many parameters
+  std::string difference;   // describes that of the hyperparameters, or empty
+  std::string problem;      // why it cannot be replayed, in words that hold for many parameters
+  bool unreadable = false;  // the problem is what a read failed with
 };
 
 // Whether the record is of an updated parameter that was measured.

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "comparison/measure_pairs.h"
 #include "measure/fingerprints.h"
 #include "measure/measure.h"
 #include "optimizer/replay_updates.h"
@@ -108,14 +109,11 @@ std::optional<TensorKey> update_before(const TensorKey& key) {
   return update;
 }
 
+// Throws an input error if they cannot be read.
 bool still_holds(const trace::Source& candidate, const comparison::Pair& now,
                  const comparison::Pair& update) {
   if (now.candidate->shape != update.candidate->shape) return false;
-  try {
-    return measure::same_values({&candidate, now.candidate}, {&candidate, update.candidate});
-  } catch (const base::InputError&) {
-    return false;
-  }
+  return measure::same_values({&candidate, now.candidate}, {&candidate, update.candidate});
 }
 
 }  // namespace
@@ -138,7 +136,8 @@ void judge_updates_without_replay(const trace::Source& reference, const trace::S
     try {
       meant = step_length(*execution.backend, reference, references, result.reference);
       taken = step_length(*execution.backend, candidate, candidates, result.candidate);
-    } catch (const base::InputError&) {
+    } catch (const base::InputError& error) {
+      return comparison::mark_unreadable(result, error.what());
     }
     if (!meant || !taken) return;
     const double off = measure::difference_norm(result.comparison->measurement.total);
@@ -182,7 +181,11 @@ void reuse_update_verdicts(const trace::Source& candidate,
     const auto found = before ? updates.find(*before) : updates.end();
     if (found == updates.end()) return;
     const TensorComparison& update = results[found->second];
-    if (!still_holds(candidate, result, update)) return;
+    try {
+      if (!still_holds(candidate, result, update)) return;
+    } catch (const base::InputError& error) {
+      return comparison::mark_unreadable(result, error.what());
+    }
     result.comparison = update.comparison;
     result.outcome = update.outcome;
     result.reason = base::concat(

@@ -1,5 +1,6 @@
 #include "optimizer/replay_updates.h"
 
+#include "base/error.h"
 #include "engine/compare_traces.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
@@ -79,6 +80,85 @@ std::string reason(const Run& run) {
 }
 
 using judge::Outcome;
+
+// A run one of whose datasets fails to open once.
+class FailingTrace : public trace::Source {
+ public:
+  FailingTrace(const MemoryTrace& sound, std::uint64_t failing)
+      : sound_(sound), failing_(failing) {}
+
+  const std::string& path() const override { return sound_.path(); }
+  const trace::Manifest& manifest() const override { return sound_.manifest(); }
+  std::string rank_file(std::uint64_t rank) const override { return sound_.rank_file(rank); }
+  std::optional<std::string> rank_problem(std::uint64_t rank) const override {
+    return sound_.rank_problem(rank);
+  }
+  std::unique_ptr<trace::Dataset> open(std::uint64_t rank,
+                                       const std::string& dataset) const override {
+    if (++opened == failing_) throw base::input_error(dataset, ": a read failed");
+    return sound_.open(rank, dataset);
+  }
+
+  mutable std::uint64_t opened = 0;
+
+ private:
+  const MemoryTrace& sound_;
+  std::uint64_t failing_;  // its number, from 1 on
+};
+
+// Fails each opening of the candidate once: every result is then as without, or unreadable.
+void check_failing_reads(const Run& run, const Run& meant) {
+  const MemoryTrace reference = meant.made();
+  const MemoryTrace made = run.made();
+  const auto compared = [&](const FailingTrace& candidate) {
+    return engine::compare_traces(reference, candidate, {}, {{}, 1});
+  };
+  const FailingTrace sound(made, 0);
+  const comparison::CompareReport expected = compared(sound);
+  REQUIRE(expected.counts.at(Outcome::kUnreadable) == 0);
+  bool update_failed = false;
+  for (std::uint64_t failing = 1; failing <= sound.opened; ++failing) {
+    CAPTURE(failing);
+    const comparison::CompareReport report = compared(FailingTrace(made, failing));
+    for (std::size_t i = 0; i < report.results.size(); ++i) {
+      const TensorComparison& result = report.results[i];
+      CAPTURE(to_string(result.key));
+      REQUIRE(result.key == expected.results[i].key);
+      if (result.outcome != Outcome::kUnreadable) {
+        CHECK(result.outcome == expected.results[i].outcome);
+        CHECK(result.comparison->replay.has_value() ==
+              expected.results[i].comparison->replay.has_value());
+        continue;
+      }
+      CHECK(result.reason.find("a read failed") != std::string::npos);
+      CHECK_FALSE(result.comparison);
+      update_failed = update_failed || result.key.kind == Kind::kParamAfterStep;
+    }
+    const bool unreadable = report.counts.at(Outcome::kUnreadable) > 0;
+    CHECK(report.verdict == (unreadable && expected.verdict == comparison::Verdict::kMatch
+                                 ? comparison::Verdict::kInconclusive
+                                 : expected.verdict));
+  }
+  CHECK(update_failed);
+}
+
+TEST_CASE("where a read of a replay fails, the update is unreadable and no rule judges it") {
+  Run run;
+  run.clip_norm = 100;
+  run.norms = {9.3808315196468595};
+  check_failing_reads(run, run);
+  Run with_state = run;
+  with_state.momentum = 0.5;
+  with_state.updates = 2;
+  with_state.state = {2, 0, 0, 0};
+  with_state.after[0] = -1.5;
+  check_failing_reads(with_state, with_state);
+  Run clipped = run;
+  clipped.clip_norm = 2;
+  const double factor = 2 / (run.norms[0] + 1e-6);
+  clipped.after = {1 - 2 * factor, 2 - factor, 3 + factor, 4 - 4 * factor};
+  check_failing_reads(clipped, clipped);
+}
 
 TEST_CASE("an updated parameter is judged by its own gradient") {
   CHECK(is_replayed_and(Outcome::kMatch, {}));
