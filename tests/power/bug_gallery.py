@@ -5,7 +5,7 @@
     scripts/gallery.sh --healthy         the same layouts without the bugs
     scripts/gallery.sh --two             pairs of bugs, see two_bugs.py
     scripts/gallery.sh --matrix          through assert_equivalent alone, see through_matrix.py
-    ... --write                          also into tests/power/GALLERY.md, or TWO_BUGS.md
+    ... --write                          also into tests/power/GALLERY.md, TWO_BUGS.md or MATRIX.md
 
 What is expected was written down before anything was measured.
 """
@@ -182,13 +182,14 @@ def main() -> None:
     if options.two:
         make, title, page = two_bugs.pairs_table, "Two bugs in one run", two_bugs.TABLE
     if options.matrix:
-        make, title = through_matrix.matrix_table, "The gallery through assert_equivalent"
+        make, page = through_matrix.matrix_table, through_matrix.TABLE
+        title = "The gallery through assert_equivalent"
     with tempfile.TemporaryDirectory() as folder:
         lines = [f"# {title}", "", *make(Runs(Path(folder)), names)]
     text = "\n".join(lines) + "\n"
     print(text)
     print(f"{time.monotonic() - begin:.0f} seconds in all")
-    if options.write and not options.healthy and not options.matrix:
+    if options.write and not options.healthy:
         page.write_text(text, encoding="utf-8")
 
 

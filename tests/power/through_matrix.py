@@ -11,10 +11,13 @@ from typing import Any
 
 from gallery.config import Config
 from gallery.expected import EXPECTED
+from support.ttrace_cli import REPOSITORY
 
 from power.gallery_runs import Runs
 from power.tables import table
 from ttrace_torch.testing import MatrixError, assert_equivalent
+
+TABLE = REPOSITORY / "tests" / "power" / "MATRIX.md"
 
 
 def matrix_table(runs: Runs, names: Iterable[str]) -> list[str]:
@@ -29,8 +32,13 @@ def matrix_table(runs: Runs, names: Iterable[str]) -> list[str]:
         print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
     found = sum(row[1] == "DIVERGED" for row in rows)
     alarms = sum(word != "MATCH" for word in healthy.values())
-    summary = f"found {found} of {len(rows)}; {alarms} of {len(healthy)} healthy layouts fail."
-    return [summary, "", table(["bug", "with it", "headline", "without", "seconds"], rows)]
+    summary = f"found {found} of {len(rows)}; {alarms} of {len(healthy)} healthy layouts fail"
+    day = time.strftime("%Y-%m-%d", time.gmtime())
+    return [
+        f"{summary} ({day}, `scripts/gallery.sh --matrix`).",
+        "",
+        table(["bug", "with it", "headline", "without", "seconds"], rows),
+    ]
 
 
 def _told(runs: Runs, config: Config) -> tuple[str, str, float]:
