@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Callable
 
 from ttrace_torch.matrix.errors import MatrixError
 from ttrace_torch.matrix.run import Settings, judge_traces, make_job, run_matrix
+from ttrace_torch.matrix.script import Script, run_scripts
 from ttrace_torch.matrix.table import Matrix
 
 __all__ = ["Matrix", "MatrixError", "assert_equivalent"]
@@ -15,8 +16,8 @@ __all__ = ["Matrix", "MatrixError", "assert_equivalent"]
 
 def assert_equivalent(
     build: Callable[[], Any] | str | Path,
-    batches: Iterable[Any] | Callable[[], Iterable[Any]] | str | Path,
-    layouts: Sequence[str] = (),
+    batches: Iterable[Any] | Callable[..., Iterable[Any]] | str | Path,
+    layouts: Iterable[str] | Mapping[str, int] = (),
     *,
     loss: Callable[[Any, Any], Any] | None = None,
     optimizer: Callable[[Iterable[Any]], Any] | None = None,
@@ -38,6 +39,10 @@ def assert_equivalent(
     and audited by itself. Returns the table; raises AssertionError with it unless all layouts match
     and hold, and MatrixError for arguments that cannot be used. See docs/matrix.md.
 
+    `assert_equivalent("train.py", arguments, {"dp2": 2})` runs a script of your own, which calls
+    `ttrace_torch.trace()`, as torchrun would: `arguments` is a function from a layout, "" for the
+    reference, to the script's arguments, and the layouts say of how many ranks they are.
+
     `assert_equivalent("ref.h5", "run/", noise=["noise1.h5", ...])` compares two traces that are
     there already.
 
@@ -45,7 +50,8 @@ def assert_equivalent(
         numpy's and random's generators were seeded, and must give the same parameters each time.
     batches: the micro-batches of a step, or a function that returns them. A mapping is passed to
         the model as keyword arguments, a tuple as arguments, anything else as its only argument.
-    layouts: words such as "ddp2", "fsdp4", "fsdp2+tp2", "tp2+sp", "pp2:1f1b".
+    layouts: words such as "ddp2", "fsdp4", "fsdp2+tp2", "tp2+sp", "pp2:1f1b". Of a script any
+        words whose numbers say how many ranks there are, or their ranks by name.
     loss: maps output and target to the loss; a micro-batch is then a pair (inputs, target). By
         default the model returns the loss, or an output with a member `loss`.
     optimizer: makes an optimizer of parameters; AdamW by default.
@@ -63,23 +69,28 @@ def assert_equivalent(
     most_ranks: the largest number of processes; by default 8, or twice the cores.
     backend: "gloo" or "nccl"; by default nccl where every rank gets a device of its own.
     """
-    if isinstance(build, (str, Path)):
+    if isinstance(build, (str, Path)) and not callable(batches):
         found = _of_traces(build, batches, layouts, noise, out)
     else:
         if not isinstance(noise, int):
             raise MatrixError("noise: a matrix makes its noise runs itself; say how many")
-        job = make_job(
-            build,
-            batches,
-            loss=loss,
-            optimizer=optimizer,
-            parallelize=parallelize,
-            pipeline=pipeline,
-            steps=steps,
-            seed=seed,
-            threads=threads,
-        )
-        found = run_matrix(job, layouts, Settings(noise, limit, cache, out, most_ranks, backend))
+        settings = Settings(noise, limit, cache, out, most_ranks, backend)
+        given: Any = batches
+        if isinstance(build, (str, Path)):
+            found = run_scripts(Script(Path(build), given, threads or 1), layouts, settings)
+        else:
+            job = make_job(
+                build,
+                given,
+                loss=loss,
+                optimizer=optimizer,
+                parallelize=parallelize,
+                pipeline=pipeline,
+                steps=steps,
+                seed=seed,
+                threads=threads,
+            )
+            found = run_matrix(job, list(layouts), settings)
     if found.exit_code:
         raise AssertionError(f"\n{found}")
     return found

@@ -12,14 +12,17 @@ from types import ModuleType
 from typing import Any
 
 from ttrace_torch.matrix.errors import MatrixError
+from ttrace_torch.matrix.job import Job
 from ttrace_torch.matrix.judge import UNUSABLE
 from ttrace_torch.matrix.run import Settings, make_job, run_matrix
+from ttrace_torch.matrix.script import Script, run_scripts
 
 _EPILOG = """\
 JOB.py defines build(), which makes the model, and batches, the micro-batches of a step; and where
 they are needed loss, optimizer, parallelize, pipeline, steps, seed, threads and layouts, as
 arguments of ttrace_torch.testing.assert_equivalent. JOB.py:FUNCTION names a function that returns
-them as a dictionary.
+them as a dictionary. A script of your own: script, its path, and arguments(layout), what it is
+called with; layouts are then any words whose numbers are ranks, or ranks by name.
 
 Exit codes: 0 all layouts match and hold, 1 one diverged or is broken, 2 one could not be run, or
 the arguments cannot be used, 3 one is inconclusive.
@@ -39,7 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     try:
         job, layouts = _read(given.job)
-        found = run_matrix(job, given.layouts or layouts, settings, _tell(given.quiet))
+        asked, told = given.layouts or layouts, _tell(given.quiet)
+        if isinstance(job, Script):
+            found = run_scripts(job, asked, settings, told)
+        else:
+            found = run_matrix(job, asked, settings, told)
     except MatrixError as error:
         for line in str(error).splitlines():
             print(f"ttrace_torch.matrix: {line}", file=sys.stderr)
@@ -82,7 +89,7 @@ def _tell(quiet: bool) -> Any:
     return told
 
 
-def _read(text: str) -> tuple[Any, Sequence[str]]:
+def _read(text: str) -> tuple[Job | Script, Any]:
     """The job of a file, and the layouts that it names. Throws MatrixError."""
     name, _, function = text.partition(".py:")
     path = Path(f"{name}.py" if function else text)
@@ -95,6 +102,9 @@ def _read(text: str) -> tuple[Any, Sequence[str]]:
             raise MatrixError(f"{path}: {function}() returned a {type(found).__name__}, no dict")
     else:
         found = vars(module)
+    if "script" in found and "arguments" in found:
+        script = Script(path.parent / found["script"], found["arguments"], found.get("threads", 1))
+        return script, found.get("layouts", ())
     for needed in ("build", "batches"):
         if needed not in found:
             where = f"what {function}() returned" if function else "it"

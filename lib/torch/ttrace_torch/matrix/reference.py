@@ -64,6 +64,11 @@ class Reference:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.made))
 
 
+def trace_file_of(folder: Path, noise: int) -> Path:
+    """The trace of a noise run."""
+    return folder / f"noise_{noise}.h5"
+
+
 def default_cache() -> Path:
     """The folder of this user's references."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -85,9 +90,10 @@ def make_reference(
     (answer,) = run_ranks(_make, arguments, 1, work, limit, **where)
     if answer["entry"] is not None:
         return _read(Path(answer["entry"]), cached=True)
-    calibrate(work / _TRACE, [work / f"noise_{n}.h5" for n in range(1, noise + 1)])
-    for number in range(1, noise + 1):
-        (work / f"noise_{number}.h5").unlink()
+    runs = [trace_file_of(work, number) for number in range(1, noise + 1)]
+    calibrate(work / _TRACE, runs)
+    for run in runs:
+        run.unlink()
     files = {f.name: f.stat().st_size for f in sorted(work.iterdir()) if f.suffix != ".log"}
     files.pop("rank_0.json", None)
     said = {"made": time.time(), "files": files, "of": answer["facts"]}
@@ -110,7 +116,7 @@ def _make(place: Place, job: Job, work: Path, cache: Path | None, noise: int) ->
         tracer = trace(
             model,
             optimizer,
-            out=work / (f"noise_{number}.h5" if number else _TRACE),
+            out=trace_file_of(work, number) if number else work / _TRACE,
             perturb=Perturb(number) if number else None,
             specification=None if number else work / _SPECIFICATION,
             run={"command": "matrix reference"},

@@ -58,7 +58,7 @@ def run_matrix(
     words = read_words(layouts, len(job.batches), settings.most_ranks, os.cpu_count() or 1)
     program()
     backend = settings.backend or backend_for(max(word.ranks for word in words))
-    with _folder(settings.out) as folder:
+    with folder_of(settings.out) as folder:
         begun = time.monotonic()
         told("the reference: one process")
         cache = settings.cache_folder
@@ -68,7 +68,7 @@ def run_matrix(
         for word in words:
             told(f"{word.text}: {word.ranks} rank(s)")
             rows.append(_row(job, word, reference, folder, settings, backend))
-        return Matrix(rows, _notes(reference, settings, seconds, backend))
+        return Matrix(rows, notes_on(reference, settings, seconds, backend))
 
 
 def backend_for(ranks: int) -> str:
@@ -96,7 +96,7 @@ def _check(job: Job, settings: Settings) -> None:
 
 
 @contextmanager
-def _folder(out: str | Path | None) -> Iterator[Path]:
+def folder_of(out: str | Path | None) -> Iterator[Path]:
     """The folder of a matrix. One that the user does not name is removed when it is empty."""
     if out is not None:
         folder = Path(out).absolute()
@@ -123,25 +123,42 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
 def _row(
     job: Job, word: Word, reference: Reference, folder: Path, settings: Settings, backend: str
 ) -> Row:
-    """Trains and judges one layout."""
+    def trained(place: Path) -> Sequence[str]:
+        where = {"grouped": True, "backend": backend, "threads": job.threads}
+        arguments = (job, word, place / "run", reference.parameters)
+        apart = run_ranks(train_layout, arguments, word.ranks, place, settings.limit, **where)[0]
+        return [n for n in reference.activations if n.partition("[")[0] in apart]
+
+    return judged_row(word.text, trained, reference, folder, settings)
+
+
+def judged_row(
+    layout: str,
+    trained: Callable[[Path], Sequence[str]],
+    reference: Reference,
+    folder: Path,
+    settings: Settings,
+) -> Row:
+    """Trains and judges one layout.
+
+    trained: records the layout as `run` in the folder that it gets, and returns the names of
+        activations that are not compared.
+    """
     begun = time.monotonic()
-    place = folder / word.text.replace(":", "_")
+    place = folder / layout.replace(":", "_")
     shutil.rmtree(place, ignore_errors=True)
     run = place / "run"
     verdicts: Sequence[Any] = ()
     error = ""
     try:
-        where = {"grouped": True, "backend": backend, "threads": job.threads}
-        arguments = (job, word, run, reference.parameters)
-        apart = run_ranks(train_layout, arguments, word.ranks, place, settings.limit, **where)[0]
-        skip = [n for n in reference.activations if n.partition("[")[0] in apart]
+        skip = trained(place)
         verdicts = (
             compare(reference.trace, run, place, reference.tolerance, skip=skip),
             audit(run, reference.specification, place),
         )
     except MatrixError as failure:
         error = str(failure)
-    row = Row(word.text, time.monotonic() - begun, verdicts, error, place)
+    row = Row(layout, time.monotonic() - begun, verdicts, error, place)
     # What could not be made left nothing to look at, unless its text says so.
     tells = row.code != FINE and (bool(verdicts) or str(place) in error)
     if tells or settings.out is not None:
@@ -156,7 +173,7 @@ def judge_traces(
     """The same for two traces that are there, as a matrix of one row. Throws MatrixError."""
     begun = time.monotonic()
     program()
-    with _folder(out) as folder:
+    with folder_of(out) as folder:
         verdict = compare(reference, run, folder, noise=noise)
         kept = None if verdict.code == FINE and out is None else folder
         if kept is None:
@@ -165,7 +182,7 @@ def judge_traces(
         return Matrix([Row(run.name, time.monotonic() - begun, [verdict], "", kept)])
 
 
-def _notes(
+def notes_on(
     reference: Reference, settings: Settings, seconds: float, backend: str
 ) -> list[tuple[str, str]]:
     """What is said below the table."""

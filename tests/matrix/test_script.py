@@ -1,0 +1,74 @@
+"""A training script of one's own in several layouts, and what is said where it cannot be run."""
+
+from __future__ import annotations
+
+import pytest
+from support.averaging_job import SCRIPT
+from support.ttrace_cli import ttrace_binary
+
+from ttrace_torch.matrix.__main__ import main
+from ttrace_torch.testing import MatrixError, assert_equivalent
+
+FEW = {"noise": 1, "limit": 120}
+
+
+@pytest.fixture(autouse=True)
+def script(tmp_path, monkeypatch):
+    monkeypatch.setenv("TTRACE", str(ttrace_binary()))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def arguments(layout):
+    return ["1", "4", *(["bug"] if layout == "never_averaged" else [])]
+
+
+def test_a_healthy_layout_and_one_with_a_bug(script, tmp_path):
+    with pytest.raises(AssertionError) as raised:
+        assert_equivalent(script, arguments, {"dp2": 2, "never_averaged": 2}, **FEW)
+    first, _, *rows = str(raised.value).strip().splitlines()
+    assert first.startswith("DIVERGED  never_averaged (1 of 2 layouts): the gradients of all 5 par")
+    assert [row.split()[:3] for row in rows[:2]] == [
+        ["dp2", "match", "holds"],
+        ["never_averaged", "diverged", "broken"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("import sys; sys.exit(7)", "rank 0 ended with 7 ("),
+        ("raise ValueError('no data')", "rank 0 raised ValueError: no data at "),
+        ("print('nothing')", "recorded nothing; it calls ttrace_torch.trace() without out= ("),
+    ],
+)
+def test_scripts_that_record_nothing(script, text, why):
+    script.write_text(text)
+    with pytest.raises(MatrixError) as raised:
+        assert_equivalent(script, lambda layout: [], ["dp2"], **FEW)
+    assert why in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("layouts", "why"),
+    [
+        ([], "layouts: give at least one"),
+        (["dp200"], "'dp200' needs 200 processes"),
+        ({"../out": 2}, "'../out' is no name of a folder"),
+        (["dp"], None),
+    ],
+)
+def test_layouts_that_there_cannot_be(script, layouts, why):
+    if why is None:
+        layouts, why = {"dp": 0}, "'dp' needs 0 processes"
+    with pytest.raises(MatrixError, match=why.replace("(", r"\(")):
+        assert_equivalent(script, arguments, layouts, **FEW)
+
+
+def test_the_command_runs_a_script(script, tmp_path, capsys):
+    job = tmp_path / "script_job.py"
+    job.write_text('script = "none.py"\narguments = list\nlayouts = ["dp2"]\n')
+    assert main([str(job)]) == 2
+    assert f"{tmp_path / 'none.py'}: no such file" in capsys.readouterr().err
