@@ -94,9 +94,7 @@ comparison::ComparisonId Comparison::id() const {
                               pair.selection.kinds,
                               pair.selection.steps,
                               flags_.common,
-                              "",
-                              false,
-                              {}};
+                              ""};
   id.facts.emplace_back("the version of ttrace", version());
   add_trace(pair_.reference(), id);
   add_trace(pair_.candidate(), id);

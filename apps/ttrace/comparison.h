@@ -36,6 +36,8 @@ class Comparison {
   explicit Comparison(const ComparisonFlags& flags,
                       std::unique_ptr<trace::Source> candidate = nullptr);
 
+  const JudgedPair& pair() const { return pair_; }
+
   // What was requested, and the current state of the files.
   comparison::ComparisonId id() const;
 

@@ -1,14 +1,16 @@
-// The explanation of a comparison as requested by flags. Shared by `localize` and `run`.
+// The explanation of a comparison as requested by flags. Shared by `localize`, `report merge` and
+// `run`.
 #pragma once
 
-#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "answer_output.h"
 #include "comparison.h"
-#include "flags/policy.h"
-#include "outputs.h"
+#include "engine/localize_trace.h"
+#include "shared_work.h"
 
 namespace ttrace::app {
 
@@ -20,15 +22,47 @@ struct LocalizeFlags {
   bool all_layers = false;
   std::string report;
   std::string plan;
-  AnswerFlags answer;
-  PolicyFlags policy;
+
+  // Throws a usage error if `output` would overwrite one of the files that are read.
+  void require_not_input(const std::string& output) const;
 };
 
-// Explains what the comparison found. Gives the answer to `write` and returns what that returns;
-// the answer is valid until then. `plan`: that of flags.plan. `compared`: the comparison, or null,
-// which reads its report or compares first.
-int with_localization(const LocalizeFlags& flags, OutputFile& plan,
-                      const comparison::CompareReport* compared,
-                      const std::function<int(const Answer&)>& write);
+// The flags that request the localization `id`.
+LocalizeFlags localize_flags_of(const comparison::ComparisonId& id);
+
+// Compares, unless there is a report, and explains what was found. What is divided is the
+// comparison, or, where there is a report, the judging of the modules that it names.
+class SharedLocalization : public SharedWork {
+ public:
+  // `flags` must outlive this, and `compared`: the comparison, or null. Throws an input error
+  // naming the file that cannot be read.
+  explicit SharedLocalization(const LocalizeFlags& flags,
+                              const comparison::CompareReport* compared = nullptr);
+
+  comparison::ComparisonId id() const override;
+  void run(comparison::Checkpoint* work, comparison::WorkDivision division,
+           const std::atomic<bool>* stop) override;
+  bool interrupted() const override { return !report_.unfinished.empty(); }
+  void add_to_why(const std::string& text) override { report_.unfinished += text; }
+  void set_part(comparison::PartOfWork part) override { report_.part = std::move(part); }
+  Answer answer() const override;
+
+  // Asked for by flags.plan.
+  const std::optional<localize::WrittenPlan>& plan() const { return report_.written_plan; }
+
+ private:
+  localize::ReportedComparison reported(comparison::Checkpoint* work,
+                                        const comparison::WorkDivision& division,
+                                        const std::atomic<bool>* stop);
+
+  const LocalizeFlags& flags_;
+  const comparison::CompareReport* compared_;
+  const Comparison comparison_;
+  std::optional<layout::MapRules> map_;
+  std::optional<specification::Specification> specification_;
+  std::optional<specification::Specification> candidate_specification_;
+  engine::LocalizeOptions options_;
+  localize::LocalizeReport report_;
+};
 
 }  // namespace ttrace::app

@@ -1,5 +1,6 @@
 #include <map>
 #include <memory>
+#include <string_view>
 
 #include "answer_output.h"
 #include "auditing.h"
@@ -13,6 +14,7 @@
 #include "flags/execution.h"
 #include "flags/flag_group.h"
 #include "flags/policy.h"
+#include "localization.h"
 #include "outputs.h"
 #include "report/compare_report_json.h"
 #include "report/file_formats.h"
@@ -36,18 +38,22 @@ struct PartFile {
   comparison::PartOfWork part;
 };
 
-bool is_of_audit(const PartFile& file) { return file.part.comparison.reference.empty(); }
+// "an audit", of which the parts are.
+const char* describe_work(const PartFile& file) {
+  const comparison::ComparisonId& id = file.part.comparison;
+  if (id.localized) return "a localization";
+  return id.reference.empty() ? "an audit" : "a comparison";
+}
 
 void require_same_work(const PartFile& first, const PartFile& other) {
-  const char* work = is_of_audit(other) ? "audit" : "comparison";
-  if (is_of_audit(first) != is_of_audit(other)) {
-    throw base::input_error(other.path, ": is a part of ", is_of_audit(other) ? "an " : "a ", work,
-                            ", and ", first.path, " is not");
+  const std::string_view work = describe_work(other);
+  if (work != describe_work(first)) {
+    throw base::input_error(other.path, ": is a part of ", work, ", and ", first.path, " is not");
   }
   const std::string difference = describe_difference(first.part.comparison, other.part.comparison);
   if (!difference.empty()) {
-    throw base::input_error(other.path, ": is a part of another ", work, " than ", first.path, ": ",
-                            difference);
+    throw base::input_error(other.path, ": is a part of another ", work.substr(work.find(' ') + 1),
+                            " than ", first.path, ": ", difference);
   }
   if (other.part.number.of != first.part.number.of) {
     throw base::input_error(other.path, ": is one of ", base::plural(other.part.number.of, "part"),
@@ -55,7 +61,7 @@ void require_same_work(const PartFile& first, const PartFile& other) {
   }
 }
 
-// Reads the reports of shares of one comparison or audit, by share number.
+// Reads the reports of shares of one work, by share number.
 std::map<std::uint64_t, PartFile> all_parts(const std::vector<std::string>& paths) {
   std::map<std::uint64_t, PartFile> parts;
   for (const std::string& path : paths) {
@@ -96,30 +102,30 @@ int run_report_merge(const ReportMergeFlags& flags) {
   const auto policy = flags.policy.read();
   const std::map<std::uint64_t, PartFile> parts = all_parts(flags.parts);
   const PartFile& first = parts.begin()->second;
-  ComparisonFlags compared;
-  AuditedRunFlags audited;
-  if (is_of_audit(first)) {
-    if (flags.all_slices) {
-      throw base::usage_error("--all-slices is for parts of a comparison, and ", first.path,
-                              " is of an audit");
-    }
-    audited = audit_flags_of(first.part.comparison);
-    audited.threads = flags.threads;
-    for (const std::string& file : flags.answer.files) audited.require_not_input(file);
-  } else {
-    compared = flags_of(first.part.comparison);
-    compared.pair.threads = flags.threads;
-    compared.all_slices = flags.all_slices;
-    for (const std::string& file : flags.answer.files) compared.require_not_input(file);
+  const comparison::ComparisonId& id = first.part.comparison;
+  const bool of_audit = id.reference.empty();
+  if (flags.all_slices && (of_audit || id.localized)) {
+    throw base::usage_error("--all-slices is for parts of a comparison, and ", first.path,
+                            " is of ", describe_work(first));
+  }
+  AuditedRunFlags audited = audit_flags_of(id);
+  audited.threads = flags.threads;
+  LocalizeFlags localized = localize_flags_of(id);
+  localized.comparison.pair.threads = flags.threads;
+  localized.comparison.all_slices = flags.all_slices;
+  for (const std::string& file : flags.answer.files) {
+    of_audit ? audited.require_not_input(file) : localized.require_not_input(file);
   }
   AnswerOutput output(flags.answer);
   std::unique_ptr<SharedWork> work;
-  if (is_of_audit(first)) {
+  if (of_audit) {
     work = std::make_unique<SharedAudit>(audited);
+  } else if (id.localized) {
+    work = std::make_unique<SharedLocalization>(localized);
   } else {
-    work = std::make_unique<SharedComparison>(compared);
+    work = std::make_unique<SharedComparison>(localized.comparison);
   }
-  const std::string changed = describe_difference(first.part.comparison, work->id());
+  const std::string changed = describe_difference(id, work->id());
   if (!changed.empty()) {
     throw base::input_error(first.path, ": the inputs have changed since: ", changed,
                             "; make all parts again");
@@ -186,7 +192,7 @@ void add_report_command(CLI::App& app, Action& action) {
   add_report_trend_command(*command, action);
   CLI::App* merge = command->add_subcommand(
       "merge",
-      "join the parts of a comparison or an audit (`--part I/N --json FILE`) to its report");
+      "join the parts of a comparison, an audit or a localization (`--part I/N --json FILE`)");
   const auto flags = std::make_shared<ReportMergeFlags>();
   merge->add_option("PART", flags->parts, "the reports of all parts, in any order")->required();
   add_threads_flag(*merge, flags->threads);
@@ -195,7 +201,7 @@ void add_report_command(CLI::App& app, Action& action) {
   add_slices_flag(*merge, flags->all_slices);
   merge->footer(
       "For nights: --known, --require, --fail-on, --since.\n"
-      "Exit codes, those of `compare` and `audit`: 0 match or holds, 1 diverged or broken, 2 usage "
+      "Exit codes, those of the command: 0 match or holds, 1 diverged, broken or findings, 2 usage "
       "or\n"
       "unreadable input, 3 inconclusive: also where a part is missing.");
   merge->callback([flags, &action] { action = [flags] { return run_report_merge(*flags); }; });

@@ -55,22 +55,19 @@ void localize(const ComparisonFlags& comparison, const comparison::CompareReport
   flags.comparison.pair.reference = comparison.pair.reference;
   flags.comparison.pair.candidate = comparison.pair.candidate;
   flags.specification = specification;
-  flags.answer.json() = folder.localization();
-  flags.answer.colour = answer_flags.colour;
-  flags.answer.all = answer_flags.all;
-  OutputFile no_plan("");
+  SharedLocalization localization(flags, &report);
+  run_share(localization, {}, false);
+  const Answer answer = localization.answer();
   if (!shown) {
-    OutputFile json(folder.localization());
-    with_localization(flags, no_plan, &report, [&json](const Answer& answer) {
-      json.store(answer.json(report::Detail::kAll));
-      return answer.exit_code;
-    });
+    OutputFile(folder.localization()).store(answer.json(report::Detail::kAll));
     return;
   }
   std::cout << "\n";
-  AnswerOutput output(flags.answer);
-  with_localization(flags, no_plan, &report,
-                    [&output](const Answer& answer) { return output.write(answer); });
+  AnswerFlags files;
+  files.json() = folder.localization();
+  files.colour = answer_flags.colour;
+  files.all = answer_flags.all;
+  AnswerOutput(files).write(answer);
 }
 
 // Says what lies where, and what to type to have the answer again without running anything.

@@ -126,8 +126,9 @@ void SharedWorkFlags::add_to(CLI::App& command, const std::string& does) {
                "keep what is finished in this file, and go on from what it has");
   shared.value("--part I/N", part,
                base::concat(does, " this share; `ttrace report merge` joins the --json files"));
-  shared.choice("--mpi", mpi, {"auto", "off"},
-                "auto: processes that mpirun has started share the work");
+  FlagGroup(command, kRare)
+      .choice("--mpi", mpi, {"auto", "off"},
+              "auto: processes that mpirun has started share the work");
 }
 
 comparison::PartOfWork run_share(SharedWork& work, const SharedWorkFlags& flags, bool for_merge) {

@@ -1,5 +1,5 @@
 // Work that several processes share (--part, mpirun), or that goes on where an earlier process
-// stopped (--resume): a comparison or an audit. What is here does not know which.
+// stopped (--resume): a comparison, an audit or a localization. What is here does not know which.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -24,11 +24,11 @@ struct SharedWorkFlags {
   std::string part;    // "2/8", or empty
   std::string mpi = "auto";
 
-  // `does`: "compare", "audit".
+  // `does`: "compare", "audit", "localize".
   void add_to(CLI::App& command, const std::string& does);
 };
 
-// A comparison or an audit, with its inputs open.
+// A comparison, an audit or a localization, with its inputs open.
 class SharedWork {
  public:
   SharedWork() = default;

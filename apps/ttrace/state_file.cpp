@@ -50,8 +50,10 @@ void require_same(const std::string& path, const std::string& header,
       describe_difference(report::comparison_id_from(root.require("comparison")), id);
   if (difference.empty()) return;
   throw base::input_error(path, ": is the state of another ",
-                          id.reference.empty() ? "audit" : "comparison", ": ", difference,
-                          "; give another file to --resume, or remove this one");
+                          id.localized           ? "localization"
+                          : id.reference.empty() ? "audit"
+                                                 : "comparison",
+                          ": ", difference, "; give another file to --resume, or remove this one");
 }
 
 }  // namespace

@@ -385,6 +385,15 @@ void check_gradient_norms(const MeasuredRun& measured, std::vector<AuditedTensor
   }
 }
 
+void leave_after_backward(bool is_part, std::vector<AuditedTensor>& tensors) {
+  for (AuditedTensor& tensor : tensors) {
+    if (tensor.key.kind != Kind::kMainGrad && tensor.key.kind != Kind::kGradNorm) continue;
+    if (!tensor.reason.empty()) continue;
+    tensor.reason = is_part ? "left to `ttrace report merge` of all parts"
+                            : "it needs all tensors of its step, and some were not judged";
+  }
+}
+
 void check_steps(const MeasuredRun& measured, std::vector<AuditedTensor>& tensors) {
   const EntriesByKey entries = entries_of(measured.run);
   std::vector<AuditedTensor*> parameters;

@@ -45,6 +45,10 @@ void check_main_gradients(const MeasuredRun& measured,
 // Adds a check to every gradient norm, or the reason why it cannot be judged.
 void check_gradient_norms(const MeasuredRun& measured, std::vector<AuditedTensor>& tensors);
 
+// Says of main gradients and gradient norms why none of these is checked: it takes all tensors of
+// the step. `is_part`: the merge has them; else some were not judged.
+void leave_after_backward(bool is_part, std::vector<AuditedTensor>& tensors);
+
 // Adds a check to every parameter whose previous step recorded what it became.
 void check_steps(const MeasuredRun& measured, std::vector<AuditedTensor>& tensors);
 

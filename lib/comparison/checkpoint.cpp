@@ -157,22 +157,23 @@ FinishedMeasurement measured_of(const TensorComparison& result) {
 }  // namespace
 
 bool Checkpoint::restore(Finished finished) {
-  Id id{finished.key, finished.what.index()};
+  Id id = id_of(finished);
   return known_.insert_or_assign(std::move(id), std::move(finished)).second;
 }
 
-std::optional<Finished> Checkpoint::taken(const trace::TensorKey& key, std::size_t index) {
+std::optional<Finished> Checkpoint::taken(const Id& id) {
   const std::lock_guard lock(mutex_);
-  auto found = known_.extract({key, index});
+  auto found = known_.extract(id);
   if (found.empty()) return std::nullopt;
   return std::move(found.mapped());
 }
 
 void Checkpoint::keep(const Finished& finished, std::string line) {
-  lines_.insert_or_assign({finished.key, finished.what.index()}, std::move(line));
+  lines_.insert_or_assign(id_of(finished), std::move(line));
 }
 
 void Checkpoint::record(const Finished& finished) {
+  if (whole_) return whole_->record({finished.key, finished.what, of_});
   if (!on_line_ && !keep_) return;
   std::string line = finished_line(finished);
   const std::lock_guard lock(mutex_);
@@ -181,6 +182,7 @@ void Checkpoint::record(const Finished& finished) {
 }
 
 void Checkpoint::record_again(const Finished& finished) {
+  if (whole_) return whole_->record_again({finished.key, finished.what, of_});
   if (!keep_) return;
   std::string line = finished_line(finished);
   const std::lock_guard lock(mutex_);
@@ -197,7 +199,7 @@ std::vector<std::string> Checkpoint::lines() const {
 void Checkpoint::require_all_taken() const {
   for (const auto& [id, finished] : known_) {
     if (!std::holds_alternative<FinishedMeasurement>(finished.what)) continue;
-    throw base::input_error("has ", base::printable(to_string(id.first)),
+    throw base::input_error("has ", base::printable(to_string(finished.key)),
                             ", which is not measured in this comparison");
   }
 }

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -45,11 +46,15 @@ struct FinishedJudgement {
   std::string judgement;  // as audit/finished_judgement.h writes it
 };
 
+// Of which work a command finished something: `localize` compares, and judges each run by itself.
+enum class WorkOf { kCommand, kCandidate, kReference };
+
 // What the long part of a comparison or an audit yields for one tensor. Tolerances, outcomes, the
 // frontier and causes are computed anew from it.
 struct Finished {
   trace::TensorKey key;
   std::variant<FinishedMeasurement, FinishedReplay, FinishedTruth, FinishedJudgement> what;
+  WorkOf of = WorkOf::kCommand;
 };
 
 // Checks that a measurement read from a file fits its tensor: boxes and indices lie in the tensor,
@@ -81,18 +86,20 @@ class Checkpoint {
   explicit Checkpoint(std::function<void(const std::string& line)> on_line = nullptr,
                       bool keep = false)
       : on_line_(std::move(on_line)), keep_(keep) {}
+  // What `whole` has of one work of several; `whole` must outlive it.
+  Checkpoint(Checkpoint& whole, WorkOf of) : whole_(&whole), of_(of) {}
 
   // Adds a measurement of an earlier run. Returns false if it replaces one of the same tensor and
   // sort.
   bool restore(Finished finished);
-  bool empty() const { return known_.empty(); }
+  bool empty() const { return whole_ ? whole_->empty() : known_.empty(); }
   // Whether record() has any effect.
-  bool is_recorded() const { return on_line_ != nullptr || keep_; }
+  bool is_recorded() const { return whole_ ? whole_->is_recorded() : on_line_ != nullptr || keep_; }
 
   // Removes and returns the measurement of the tensor; nothing if there is none.
   template <typename What>
   std::optional<What> take(const trace::TensorKey& key) {
-    auto found = taken(key, index_of<What>());
+    auto found = (whole_ ? *whole_ : *this).taken({of_, key, index_of<What>()});
     if (!found) return std::nullopt;
     return std::get<What>(std::move(found->what));
   }
@@ -102,24 +109,29 @@ class Checkpoint {
   // Records a measurement that was restored and used.
   void record_again(const Finished& finished);
 
-  // In the order of the keys.
+  // In the order of the works and keys.
   std::vector<std::string> lines() const;
   // Throws an input error that names a restored measurement that the comparison did not take.
   // Replays may be left: gradients of other processes can show that an update has none.
   void require_all_taken() const;
 
  private:
-  using Id = std::pair<trace::TensorKey, std::size_t>;
+  using Id = std::tuple<WorkOf, trace::TensorKey, std::size_t>;
 
   template <typename What>
   static constexpr std::size_t index_of() {
     return decltype(Finished::what)(What{}).index();
   }
-  std::optional<Finished> taken(const trace::TensorKey& key, std::size_t index);
+  static Id id_of(const Finished& finished) {
+    return {finished.of, finished.key, finished.what.index()};
+  }
+  std::optional<Finished> taken(const Id& id);
   void keep(const Finished& finished, std::string line);
 
+  Checkpoint* whole_ = nullptr;
+  WorkOf of_ = WorkOf::kCommand;
   std::function<void(const std::string& line)> on_line_;
-  bool keep_;
+  bool keep_ = false;
   mutable std::mutex mutex_;
   std::map<Id, Finished> known_;
   std::map<Id, std::string> lines_;

@@ -211,6 +211,21 @@ Finished parsed(Reader& in, trace::TensorKey key) {
   return {std::move(key), std::move(what)};
 }
 
+constexpr std::uint64_t kSorts = std::variant_size_v<decltype(Finished::what)>;
+
+Finished parsed_sort(std::uint64_t sort, Reader& in, trace::TensorKey key) {
+  switch (sort) {
+    case 0:
+      return parsed<FinishedMeasurement>(in, std::move(key));
+    case 1:
+      return parsed<FinishedReplay>(in, std::move(key));
+    case 2:
+      return parsed<FinishedTruth>(in, std::move(key));
+    default:
+      return parsed<FinishedJudgement>(in, std::move(key));
+  }
+}
+
 }  // namespace
 
 const std::string& problem_of(const Finished& finished) {
@@ -224,7 +239,7 @@ const std::string& problem_of(const Finished& finished) {
 
 std::string finished_line(const Finished& finished) {
   Writer out;
-  out(std::uint64_t{finished.what.index()}, finished.key);
+  out(finished.what.index() + kSorts * static_cast<std::uint64_t>(finished.of), finished.key);
   std::visit([&out](const auto& what) { out(what); }, finished.what);
   base::ByteWriter sum;
   sum.count(base::fnv1a(out.bytes()));
@@ -243,18 +258,12 @@ Finished parse_finished(std::string_view line) {
   std::uint64_t index = 0;
   trace::TensorKey key;
   in(index, key);
-  switch (index) {
-    case 0:
-      return parsed<FinishedMeasurement>(in, std::move(key));
-    case 1:
-      return parsed<FinishedReplay>(in, std::move(key));
-    case 2:
-      return parsed<FinishedTruth>(in, std::move(key));
-    case 3:
-      return parsed<FinishedJudgement>(in, std::move(key));
-    default:
-      throw base::input_error("is of an unknown sort");
+  if (index / kSorts > static_cast<std::uint64_t>(WorkOf::kReference)) {
+    throw base::input_error("is of an unknown sort");
   }
+  Finished finished = parsed_sort(index % kSorts, in, std::move(key));
+  finished.of = static_cast<WorkOf>(index / kSorts);
+  return finished;
 }
 
 }  // namespace ttrace::comparison

@@ -59,7 +59,13 @@ std::string describe_difference(const ComparisonId& there, const ComparisonId& h
         differing("--step", there.steps, here.steps),
         differing("--common", there.common, here.common),
         differing("--specification", there.specification, here.specification),
-        differing("--exact", there.exact, here.exact)}) {
+        differing("--exact", there.exact, here.exact),
+        differing("localize", there.localized, here.localized),
+        differing("--candidate-specification", there.candidate_specification,
+                  here.candidate_specification),
+        differing("--layer", there.layers, here.layers),
+        differing("--all-layers", there.all_layers, here.all_layers),
+        differing("--report", there.report, here.report)}) {
     if (!difference.empty()) return difference;
   }
   for (std::size_t i = 0; i < there.facts.size() || i < here.facts.size(); ++i) {

@@ -1,5 +1,5 @@
-// Divides a comparison or an audit among processes: which share each measures, and what a report of
-// one share holds for the merge of all.
+// Divides a comparison, an audit or a localization among processes: which share each measures, and
+// what a report of one share holds for the merge of all.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct PartNumber {
   std::uint64_t of = 1;
 };
 
-// The arguments of a comparison or an audit, and facts about its files. Measurements may be reused
-// where both are equal.
+// The arguments of a comparison, an audit or a localization, and facts about its files.
+// Measurements may be reused where both are equal.
 struct ComparisonId {
   std::string reference;  // paths as given, or empty; an audit has none
   std::string candidate;  // or the run of an audit
@@ -41,8 +41,13 @@ struct ComparisonId {
   bool common = false;
   std::string specification;
   bool exact = false;
+  bool localized = false;  // of a localization, which the next four are of
+  std::string candidate_specification = "";
+  std::vector<std::string> layers = {};
+  bool all_layers = false;
+  std::string report = "";
   // Subject ("the files of ref.h5") and fact ("1 file, 3 bytes, ...").
-  std::vector<std::pair<std::string, std::string>> facts;
+  std::vector<std::pair<std::string, std::string>> facts = {};
 };
 
 // Returns "the candidate is a/ there and b/ here", or nothing if they are the same.

@@ -180,12 +180,7 @@ class AuditRun {
   // What more than a share decides: other micro-batches, all gradients, the step before.
   void leave_rest() {
     if (division_.part) out_.part = comparison::PartOfWork{*division_.part, false, {}, {}};
-    for (AuditedTensor& tensor : out_.tensors) {
-      if (tensor.key.kind != Kind::kMainGrad && tensor.key.kind != Kind::kGradNorm) continue;
-      if (!tensor.reason.empty()) continue;
-      tensor.reason = division_.part ? "left to `ttrace report merge` of all parts"
-                                     : "it needs all tensors of its step, and some were not judged";
-    }
+    audit::leave_after_backward(division_.part.has_value(), out_.tensors);
   }
 
   void check_after_backward() {

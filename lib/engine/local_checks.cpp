@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "audit/after_backward.h"
 #include "audit/agreement.h"
@@ -21,7 +22,9 @@ bool is_near(const trace::TensorKey& key, const trace::TensorKey& like) {
 
 }  // namespace
 
-void LocalChecks::check(const std::set<std::string>& modules) {
+void LocalChecks::check(const std::set<std::string>& modules, comparison::WorkDivision division) {
+  division_ = std::move(division);
+  division_.unit = audit::unit_of_audit;
   comparison::Selection selection;
   std::set<trace::Kind> kinds;
   for (const trace::TensorEntry& entry : run_.manifest().tensors) {
@@ -41,9 +44,12 @@ void LocalChecks::check(const std::set<std::string>& modules) {
   const tensor::DType coarsest =
       comparison::coarsest_stored(run_.manifest()).value_or(tensor::DType::kFloat64);
   for (const comparison::TensorComparison& record :
-       audit::measure_itself(run_, selection, options_.execution)) {
+       audit::measure_itself(run_, selection, options_.execution, work_ ? &*work_ : nullptr,
+                             division_, options_.stop)) {
     const std::string module = localize::module_of(record.key);
-    if (record.outcome == judge::Outcome::kSkippedByRule || !modules.contains(module)) continue;
+    const bool left_undone = record.skipped == comparison::SkippedFor::kInterruption;
+    const bool skipped = record.outcome == judge::Outcome::kSkippedByRule && !left_undone;
+    if (skipped || !modules.contains(module)) continue;
     tensors_.push_back(audit::audited(record, coarsest));
     if (record.comparison) {
       norms.emplace(record.key, measure::candidate_norm(record.comparison->measurement.total));
@@ -55,6 +61,13 @@ void LocalChecks::check(const std::set<std::string>& modules) {
     by_module_[localize::module_of(tensors_[i].key)].push_back(i);
   }
   audit::mark_downstream(tensors_);
+}
+
+std::optional<comparison::Interruption> LocalChecks::interruption() const {
+  comparison::Interruption found{0, tensors_.size(), comparison::missing_parts(division_)};
+  for (const AuditedTensor& tensor : tensors_) found.measured += tensor.left_undone ? 0 : 1;
+  if (found.measured == found.of && found.missing.empty()) return std::nullopt;
+  return found;
 }
 
 std::vector<AuditedTensor> LocalChecks::of(const std::string& module,
@@ -69,13 +82,24 @@ std::vector<AuditedTensor> LocalChecks::of(const std::string& module,
 }
 
 void LocalChecks::judge_values(const std::map<trace::TensorKey, double>& norms) {
-  std::optional<audit::GradientAccumulation> accumulation;
   if (const specification::Specification* specification = options_.specification) {
     const specification::Specification* other = options_.candidate_specification;
     audit::check_expressions(
         {run_, *specification, options_.specification_file, options_.execution,
-         specification::Products::kProbed, specification->bytes + (other ? other->bytes : 0)},
+         specification::Products::kProbed, specification->bytes + (other ? other->bytes : 0),
+         work_ ? &*work_ : nullptr, division_, options_.stop},
         tensors_);
+  }
+  if (division_.part || interruption()) {
+    audit::leave_after_backward(division_.part.has_value(), tensors_);
+  } else {
+    judge_after_backward(norms);
+  }
+}
+
+void LocalChecks::judge_after_backward(const std::map<trace::TensorKey, double>& norms) {
+  std::optional<audit::GradientAccumulation> accumulation;
+  if (const specification::Specification* specification = options_.specification) {
     const specification::AfterBackward& after = specification->after_backward;
     if (after.has_main_grad) accumulation = {after.mean, after.factor, after.tied, after.given};
   }

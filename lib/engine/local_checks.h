@@ -3,11 +3,15 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "audit/record.h"
+#include "comparison/checkpoint.h"
+#include "comparison/division.h"
+#include "comparison/result.h"
 #include "engine/localize_trace.h"
 #include "trace/source.h"
 
@@ -15,12 +19,16 @@ namespace ttrace::engine {
 
 class LocalChecks {
  public:
-  // Both must outlive this.
-  LocalChecks(const trace::Source& run, const LocalizeOptions& options)
-      : run_(run), options_(options) {}
+  // All must outlive this. `of`: which of the works that options.work has.
+  LocalChecks(const trace::Source& run, const LocalizeOptions& options, comparison::WorkOf of)
+      : run_(run), options_(options) {
+    if (options.work != nullptr) work_.emplace(*options.work, of);
+  }
 
-  // Judges all tensors of the modules.
-  void check(const std::set<std::string>& modules);
+  // Judges all tensors of the modules, or those of a part of the division.
+  void check(const std::set<std::string>& modules, comparison::WorkDivision division);
+  // What was left undone; nothing if nothing was.
+  std::optional<comparison::Interruption> interruption() const;
 
   // The module's tensors; only those of `like`'s step and micro-batch if it is given.
   std::vector<audit::AuditedTensor> of(const std::string& module,
@@ -30,9 +38,12 @@ class LocalChecks {
 
  private:
   void judge_values(const std::map<trace::TensorKey, double>& norms);
+  void judge_after_backward(const std::map<trace::TensorKey, double>& norms);
 
   const trace::Source& run_;
   const LocalizeOptions& options_;
+  std::optional<comparison::Checkpoint> work_;
+  comparison::WorkDivision division_;
   std::vector<audit::AuditedTensor> tensors_;
   std::map<std::string, std::vector<std::size_t>> by_module_;
 };

@@ -22,13 +22,6 @@ using audit::AuditedTensor;
 using audit::AuditOutcome;
 using trace::Kind;
 
-void require_whole(const localize::ReportedComparison& compared) {
-  if (!compared.part) return;
-  throw base::input_error(compared.file, ": is of part ", compared.part->index, " of ",
-                          compared.part->of,
-                          " alone; join all parts with `ttrace report merge` and give that report");
-}
-
 // "8 ranks, run 3f2a, 1234 bytes, manifest 0123456789abcdef, content 0123456789abcdef"
 std::string describe_identity(const comparison::TraceFacts& facts) {
   return base::concat(base::plural(facts.ranks, "rank"), facts.run_id.empty() ? "" : ", run ",
@@ -63,16 +56,17 @@ class LocalizeRun {
       : options_(options),
         reference_(reference),
         candidate_(candidate),
-        reference_checks_(reference, options),
-        candidate_checks_(candidate, options) {
+        reference_checks_(reference, options, comparison::WorkOf::kReference),
+        candidate_checks_(candidate, options, comparison::WorkOf::kCandidate),
+        is_part_(compared.part || options.division.part) {
     out_.comparison = std::move(compared);
+    out_.unfinished = options.unfinished;
     out_.warnings = out_.comparison.warnings;
     out_.specification = options.specification_file;
   }
 
   localize::LocalizeReport run() {
     const auto started = std::chrono::steady_clock::now();
-    require_whole(out_.comparison);
     take_over(reference_, "reference", out_.comparison.reference);
     take_over(candidate_, "candidate", out_.comparison.candidate);
     require_same_plan();
@@ -83,7 +77,6 @@ class LocalizeRun {
     } else if (options_.specification != nullptr) {
       audit::require_fits(candidate_, *options_.specification, options_.specification_file);
     }
-    compare_code();
     for (const trace::Module& module : candidate_.manifest().modules) {
       classes_.emplace(module.name, module.class_name);
     }
@@ -92,6 +85,16 @@ class LocalizeRun {
     }
     judge_modules();
     explain_findings();
+    if (!is_part_) explain_the_rest();
+    comparison::set_execution(options_.execution, out_.environment);
+    out_.environment.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    return std::move(out_);
+  }
+
+ private:
+  void explain_the_rest() {
+    compare_code();
     if (options_.specification != nullptr) {
       audit::set_consequences_apart(*options_.specification, candidate_.manifest(),
                                     candidate_checks_.all(), out_);
@@ -100,13 +103,8 @@ class LocalizeRun {
     sum_up_layers();
     judge_isolated_modules();
     make_plan();
-    comparison::set_execution(options_.execution, out_.environment);
-    out_.environment.seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-    return std::move(out_);
   }
 
- private:
   // Replaces the facts of the report by those of the trace that was given, if it is the same one.
   void take_over(const trace::Source& run, const char* role, comparison::TraceFacts& reported) {
     comparison::TraceFacts facts = comparison::facts_of(run);
@@ -195,12 +193,22 @@ class LocalizeRun {
     for (const localize::ReportedSuspect& suspect : out_.comparison.suspects) {
       modules.insert(localize::module_of(suspect.key));
     }
-    candidate_checks_.check(modules);
+    // Only the whole comparison says which modules there are to judge.
+    if (out_.comparison.part) return;
+    candidate_checks_.check(modules, options_.division);
+    note_what_is_left(candidate_checks_);
+    if (is_part_) return;
     std::set<std::string> broken;
     for (const std::string& module : modules) {
       if (is_broken(candidate_checks_.of(module, nullptr))) broken.insert(module);
     }
-    reference_checks_.check(broken);
+    reference_checks_.check(broken, {});
+    note_what_is_left(reference_checks_);
+  }
+
+  void note_what_is_left(const LocalChecks& checks) {
+    const auto left = checks.interruption();
+    if (left && out_.unfinished.empty()) out_.unfinished = left->describe();
   }
 
   std::set<std::string> layers_to_check() const {
@@ -254,13 +262,16 @@ class LocalizeRun {
       if (reported.shown) {
         finding.module = localize::module_of(*reported.shown);
         finding.phase = localize::phase_of(*reported.shown);
-        finding.local = local_of(finding.module, &*reported.shown);
-        count_not_replayable(finding.module, finding.local);
-        finding.here = is_broken(finding.local);
-        finding.summary = localize::describe_local(finding.local);
+        if (!is_part_) {
+          finding.local = local_of(finding.module, &*reported.shown);
+          count_not_replayable(finding.module, finding.local);
+          finding.here = is_broken(finding.local);
+        }
+        finding.summary = is_part_ ? "left to `ttrace report merge` of all parts"
+                                   : localize::describe_local(finding.local);
       }
       finding.after_right_values = !reported.depends_on.empty() && wrong_before(reported) == 0;
-      finding.upstream = describe_upstream(reported);
+      finding.upstream = is_part_ ? "left to the merge" : describe_upstream(reported);
       finding.next = describe_next(finding);
       out_.findings.push_back(std::move(finding));
     }
@@ -340,6 +351,7 @@ class LocalizeRun {
   std::set<std::string> layers_;                // that the user asked for
   LocalChecks reference_checks_;
   LocalChecks candidate_checks_;
+  bool is_part_;
   localize::LocalizeReport out_;
 };
 

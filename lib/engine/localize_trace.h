@@ -2,9 +2,12 @@
 // own inputs around each of them.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
+#include "comparison/checkpoint.h"
+#include "comparison/division.h"
 #include "layout/map_rules.h"
 #include "localize/localization.h"
 #include "measure/backend.h"
@@ -26,6 +29,13 @@ struct LocalizeOptions {
   bool all_layers = false;
   std::string run_argument;  // the candidate as the user wrote it, for the next command
   std::string plan_file;     // make a plan of a second pair of runs, to be written there; or empty
+  // Of judging the modules. A part leaves what it explains to the merge, as it does where the
+  // comparison is of a part.
+  comparison::WorkDivision division = {};
+  std::string unfinished = "";  // why the comparison is not of all tensors, or empty
+  // What is already measured, and where new measurements are recorded; or null.
+  comparison::Checkpoint* work = nullptr;
+  const std::atomic<bool>* stop = nullptr;  // once true, the report covers what is known
 };
 
 // `compared` is the report of comparing these two traces. Throws an input error if it is of others,

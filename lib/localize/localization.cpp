@@ -36,6 +36,7 @@ std::uint64_t LocalizeReport::judged_layers() const {
 }
 
 int LocalizeReport::exit_code() const {
+  if (!unfinished.empty()) return 3;
   const bool broken = std::any_of(layers.begin(), layers.end(),
                                   [](const LayerSummary& layer) { return !layer.broken.empty(); });
   if (!findings.empty() || broken || (code && !code->differences.empty())) return 1;

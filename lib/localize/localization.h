@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "answer/audited_tensor.h"
+#include "comparison/division.h"
 #include "comparison/result.h"
 #include "localize/isolation.h"
 #include "localize/isolation_plan.h"
@@ -131,13 +132,15 @@ struct LocalizeReport {
   std::vector<IsolatedModule> isolated;  // its modules
   std::optional<WrittenPlan> written_plan;
   std::map<std::string, std::uint64_t> not_replayable;  // by class of module, or reason
+  std::string unfinished;  // interrupted, or of a merge that lacks parts: which; or empty
+  std::optional<comparison::PartOfWork> part;  // of a divided localization: nothing is explained
   std::vector<std::string> warnings;
   comparison::Environment environment;
 
   // Of the modules asked for, those of which a tensor was judged.
   std::uint64_t judged_layers() const;
-  // 0: nothing to explain, 1: findings, 3: there is none, and the comparison is inconclusive or no
-  // module asked for could be judged.
+  // 0: nothing to explain, 1: findings, 3: unfinished, or there is none, and the comparison is
+  // inconclusive or no module asked for could be judged.
   int exit_code() const;
   std::string_view verdict() const;  // "nothing to explain", "findings", "inconclusive"
 };

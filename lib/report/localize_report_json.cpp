@@ -177,6 +177,7 @@ std::string localize_json(const localize::LocalizeReport& report) {
   environment["traces"] = {{"reference", place_json(report.comparison.reference)},
                            {"candidate", place_json(report.comparison.candidate)}};
   text.add("environment", environment);
+  if (report.part) text.add_share(*report.part);
   return std::move(text).done();
 }
 

@@ -111,6 +111,11 @@ void write_localize_screen(const LocalizeReport& report, const std::string& firs
   const bool findings = !report.findings.empty();
   if (findings && report.comparison.other_start.empty()) add_localized(report, screen);
   add_modules(report, screen);
+  if (report.part) {
+    screen.add("part",
+               "nothing is explained in it; `ttrace report merge` joins the --json files of all "
+               "parts, and explains");
+  }
   const bool nothing = report.exit_code() == 0;
   const std::string judged =
       report.specification.empty()

@@ -243,7 +243,9 @@ std::string describe_layers(const localize::LocalizeReport& report) {
 
 }  // namespace
 
-LocalizeAnswer localize_answer(const localize::LocalizeReport& report) {
+namespace {
+
+LocalizeAnswer answer_of_all(const localize::LocalizeReport& report) {
   const std::string left_out = printable(localize::describe_left_out(report.comparison));
   const std::string& start = report.comparison.other_start;
   std::string text;
@@ -267,11 +269,29 @@ LocalizeAnswer localize_answer(const localize::LocalizeReport& report) {
       if (!left_out.empty()) text += concat("; ", left_out);
       return {"FINDINGS", "31", std::move(text)};
     default:
+      if (!report.unfinished.empty()) {
+        return {"INCONCLUSIVE", "33",
+                concat(printable(report.unfinished),
+                       report.findings.empty()
+                           ? std::string()
+                           : concat("; so far ", printable(sentence_of(report.findings.front()))))};
+      }
       return {"INCONCLUSIVE", "33",
               report.comparison.exit_code == 3
                   ? printable(report.comparison.why)
                   : concat("the comparison is a match", describe_layers(report))};
   }
+}
+
+}  // namespace
+
+LocalizeAnswer localize_answer(const localize::LocalizeReport& report) {
+  LocalizeAnswer answer = answer_of_all(report);
+  if (report.part) {
+    const auto& [index, of] = report.part->number;
+    answer.headline = concat("part ", index, " of ", of, ": ", answer.headline);
+  }
+  return answer;
 }
 
 void write_localize(const localize::LocalizeReport& report, const TextStyle& style,

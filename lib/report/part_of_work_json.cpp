@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "report/audit_report.h"
 #include "report/compare_report_json.h"
+#include "report/localize_report.h"
 #include "report/result_json.h"
 
 namespace ttrace::report {
@@ -25,27 +26,34 @@ comparison::PartNumber part_number_from(const JsonCursor& part) {
 std::string comparison_id_text(const comparison::ComparisonId& id) {
   json facts = json::array();
   for (const auto& [what, state] : id.facts) facts.push_back({what, state});
-  const json out{{"reference", id.reference},
-                 {"candidate", id.candidate},
-                 {"noise", id.noise},
-                 {"tolerance", id.tolerance},
-                 {"layout", id.layout},
-                 {"map", id.map},
-                 {"truth", id.truth},
-                 {"only", id.only},
-                 {"skip", id.skip},
-                 {"kind", id.kinds},
-                 {"step", id.steps},
-                 {"common", id.common},
-                 {"specification", id.specification},
-                 {"exact", id.exact},
-                 {"facts", std::move(facts)}};
+  json out{{"reference", id.reference},
+           {"candidate", id.candidate},
+           {"noise", id.noise},
+           {"tolerance", id.tolerance},
+           {"layout", id.layout},
+           {"map", id.map},
+           {"truth", id.truth},
+           {"only", id.only},
+           {"skip", id.skip},
+           {"kind", id.kinds},
+           {"step", id.steps},
+           {"common", id.common},
+           {"specification", id.specification},
+           {"exact", id.exact}};
+  if (id.localized) {
+    out["localize"] = {{"candidate_specification", id.candidate_specification},
+                       {"layer", id.layers},
+                       {"all_layers", id.all_layers},
+                       {"report", id.report}};
+  }
+  out["facts"] = std::move(facts);
   return dumped(out);
 }
 
 comparison::ComparisonId comparison_id_from(const JsonCursor& cursor) {
   cursor.allow_keys({"reference", "candidate", "noise", "tolerance", "layout", "map", "truth",
-                     "only", "skip", "kind", "step", "common", "specification", "exact", "facts"});
+                     "only", "skip", "kind", "step", "common", "specification", "exact", "localize",
+                     "facts"});
   comparison::ComparisonId id;
   id.reference = cursor.require("reference").as_string();
   id.candidate = cursor.require("candidate").as_string();
@@ -61,6 +69,14 @@ comparison::ComparisonId comparison_id_from(const JsonCursor& cursor) {
   id.common = cursor.require("common").as_bool();
   id.specification = cursor.require("specification").as_string();
   id.exact = cursor.require("exact").as_bool();
+  if (const auto localize = cursor.find("localize")) {
+    localize->allow_keys({"candidate_specification", "layer", "all_layers", "report"});
+    id.localized = true;
+    id.candidate_specification = localize->require("candidate_specification").as_string();
+    id.layers = localize->require("layer").as_strings();
+    id.all_layers = localize->require("all_layers").as_bool();
+    id.report = localize->require("report").as_string();
+  }
   for (const JsonCursor& fact : cursor.require("facts").items()) {
     const std::vector<std::string> both = fact.as_strings();
     if (both.size() != 2) throw fact.error("expected what it is about, and what it was");
@@ -73,10 +89,10 @@ comparison::PartOfWork parse_share(std::string_view report, const std::string& f
   const base::JsonDocument document(report, file);
   const JsonCursor root = document.root();
   const JsonCursor schema = root.require("schema");
-  const bool of_audit = schema.as_string() == kAuditSchema;
-  if (!of_audit && schema.as_string() != kReportSchema) {
-    throw schema.error("\"", base::printable(schema.as_string()), "\" is not \"", kReportSchema,
-                       "\" or \"", kAuditSchema, "\"");
+  const std::string name = schema.as_string();
+  if (name != kAuditSchema && name != kReportSchema && name != kLocalizeSchema) {
+    throw schema.error("\"", base::printable(name), "\" is not \"", kReportSchema, "\", \"",
+                       kAuditSchema, "\" or \"", kLocalizeSchema, "\"");
   }
   const auto part = root.find("part");
   if (!part) {
@@ -86,7 +102,8 @@ comparison::PartOfWork parse_share(std::string_view report, const std::string& f
   comparison::PartOfWork share{part_number_from(*part), part->require("interrupted").as_bool(),
                                comparison_id_from(part->require("comparison")),
                                part->require("measurements").as_strings()};
-  if (of_audit != share.comparison.reference.empty()) {
+  if ((name == kAuditSchema) != share.comparison.reference.empty() ||
+      (name == kLocalizeSchema) != share.comparison.localized) {
     throw part->error("is of another command than the report");
   }
   return share;

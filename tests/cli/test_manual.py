@@ -145,17 +145,21 @@ def test_a_shell_offers_files_where_a_file_is_expected(
 
 # In no help, for want of room: its footer says where to read on.
 NIGHTS = {"--known", "--require", "--since", "--fail-on"}
+RARE = {"--mpi"}  # of the commands that divide their work
 
 
-@pytest.mark.parametrize("command", ["compare", "audit", "report merge", "synth", "man"])
+@pytest.mark.parametrize(
+    "command", ["compare", "audit", "localize", "report merge", "synth", "man"]
+)
 def test_every_flag_of_the_help_is_offered_and_described(
     ttrace: Run, scripts: dict[str, Path], command: str
 ) -> None:
     flags = flags_of_help(ttrace, *command.split())
     assert flags
-    if command in ("compare", "audit", "report merge"):
-        assert not flags & NIGHTS
-        flags |= NIGHTS
+    if command in ("compare", "audit", "localize", "report merge"):
+        hidden = NIGHTS if command == "report merge" else NIGHTS | RARE
+        assert not flags & hidden
+        flags |= hidden
     everywhere = flags_of_help(ttrace) | {"-V", "-q", "-v", "--help"}
     offered = set(in_bash(scripts["bash"], f"ttrace {command} -")) - everywhere
     assert {flag for flag in offered if flag.startswith("--")} == flags

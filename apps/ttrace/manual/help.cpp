@@ -15,10 +15,12 @@ using base::concat;
 constexpr std::size_t kColumns = 100;
 constexpr std::size_t kDescriptions = 30;  // the column where they begin
 
-// `text` from column `begin` on, where `used` columns of the line are taken already.
+// `text` in the column of descriptions, where `used` columns of the line are taken already; behind
+// what is longer if it fits there.
 std::string in_column(std::string_view text, std::size_t used) {
   std::string out;
   if (used + 2 > kDescriptions) {
+    if (used + 2 + text.size() <= kColumns) return base::concat("  ", text, "\n");
     out += "\n";
     used = 0;
   }
@@ -59,7 +61,7 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string, CLI::AppF
   help += "\n";
   for (const DescribedOption& one : command.arguments) help += line_of(one.value, one.help);
   for (const char* const group : kGroups) {
-    if (std::string_view(group) == kNights) continue;
+    if (std::string_view(group) == kNights || std::string_view(group) == kRare) continue;
     bool first = true;
     for (const DescribedOption& flag : command.flags) {
       if (flag.group != group) continue;
