@@ -38,6 +38,14 @@ def test_the_reason_of_a_crash_of_pip_is_told():
         environments._run([sys.executable, "-c", crash])
 
 
+def test_what_ended_a_training_is_told(tmp_path):
+    launcher = tmp_path / "launch.py"
+    told = "x.ProcessExitedException: process 0 terminated with signal SIGKILL"
+    launcher.write_text(f'raise SystemExit("{told}")', encoding="utf-8")
+    study.train(sys.executable, launcher, 1, {"healthy": {}}, tmp_path / "out")
+    assert told in study.compare(tmp_path, tmp_path / "out", "healthy")
+
+
 def test_the_newest_come_first_and_the_newest_torch_is_installed_once(index):
     newest, chosen = study.wanted([])
     assert list(newest) == list(PACKAGES) and len(chosen) == 3 * len(PACKAGES)

@@ -69,7 +69,9 @@ def train(python, launcher, world, cases, out):
         except subprocess.TimeoutExpired:
             told.write("\nTimeoutError: the training hangs")
         told.seek(0)
-        errors = [line for line in told if "Error" in line] or ["it ended early"]
+        # A process that a signal ends is an exception, and no error, in the words of torch.
+        named = [line for line in told if "Error" in line or "Exception: " in line]
+        errors = named or ["it ended early"]
     for name in cases:
         trace = out / (f"{name}.h5" if world == 1 else name)
         if not trace.exists() and not (out / f"{name}.txt").exists():
