@@ -67,6 +67,7 @@ class _Rules:
             "LayerNormColumnParallelLinear": self._column,
             "RowParallelLinear": self._row,
             "SelfAttention": self._layer,
+            "MLASelfAttention": self._layer,
             "DotProductAttention": self._core_attention,
             "FusedScaleMaskSoftmax": self._scores,
             "MLP": self._layer,
@@ -84,7 +85,9 @@ class _Rules:
     def of(self, name: str, module: nn.Module) -> ModuleLayout | None:
         """The layout of module `name`; None for an unknown class."""
         local = name.rpartition(".")[2]
-        if local in ("q_layernorm", "k_layernorm"):
+        # Those of latent attention norm what is projected down, which is no head's.
+        latent = getattr(self._config, "multi_latent_attention", False)
+        if local in ("q_layernorm", "k_layernorm") and not latent:
             heads = self._on(cp=Zigzag(0), tp=Shard(2))
             return ModuleLayout(heads, heads)
         for base in type(module).__mro__:
