@@ -42,9 +42,12 @@ class _Gathered(torch.autograd.Function):
 
 
 class ContextAttention(DotProductAttention):
-    """Megatron's own attention, of this rank's queries with all keys."""
+    """Megatron's own attention, of this rank's queries with all keys.
 
-    def __init__(self, config, *args, **kwargs):
+    Latent attention says how wide a head's keys and values are, which Megatron's own finds out.
+    """
+
+    def __init__(self, config, *args, k_channels=None, v_channels=None, **kwargs):
         alone = copy(config)
         alone.context_parallel_size = 1
         super().__init__(alone, *args, **kwargs)

@@ -26,14 +26,15 @@ RUN = grid.cases(
 
 
 # What scripts/frameworks_venv.sh does not install: the beginning of a script's name -> the package.
-OTHERS = {"megatron_fsdp": "megatron-fsdp==0.6.1"}
+OTHERS = {"megatron_fsdp": "megatron-fsdp==0.6.1", "megatron_latent": "megatron-core==0.19.2"}
+IS_THERE = "import importlib.metadata as m, sys; sys.exit(m.version(sys.argv[1]) != sys.argv[2])"
 
 
 def skip_without(python, script):
-    for module, package in OTHERS.items():
-        if script.name.startswith(module):
-            done = subprocess.run([python, "-c", f"import {module}"], capture_output=True)
-            if done.returncode:
+    for beginning, package in OTHERS.items():
+        if script.name.startswith(beginning):
+            asked = [python, "-c", IS_THERE, *package.split("==")]
+            if subprocess.run(asked, capture_output=True).returncode:
                 pytest.skip(f"{python} -m pip install --no-deps {package}")
 
 
