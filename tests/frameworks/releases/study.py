@@ -91,6 +91,7 @@ def compare(references, runs, name):
         runs / name,
         *("--noise", *(path for path in noise if path.exists())),
         *("--json", report),
+        timeout=900,
     )
     if not report.exists():
         return done.stderr.strip()
