@@ -36,8 +36,8 @@ from torch import distributed  # noqa: E402
 SEQUENCE, BATCH, HIDDEN, HEADS, LATENT, CONTENT, POSITION = 6, 2, 32, 4, 12, 8, 4
 
 
-def attention(ranks):
-    """The attention on so many tensor-parallel ranks."""
+def attention(ranks, norms=False):
+    """The attention on so many tensor-parallel ranks. norms: of what is projected down."""
     parallel_state.initialize_model_parallel(tensor_model_parallel_size=ranks)
     tensor_parallel.model_parallel_cuda_manual_seed(1)
     torch.manual_seed(1)
@@ -55,8 +55,10 @@ def attention(ranks):
         attention_dropout=0.0,
         use_cpu_initialization=True,
         tensor_model_parallel_size=ranks,
+        qk_layernorm=norms,
     )
-    spec = get_gpt_layer_local_spec(multi_latent_attention=True).submodules.self_attention
+    layer = get_gpt_layer_local_spec(multi_latent_attention=True, qk_layernorm=norms)
+    spec = layer.submodules.self_attention
     spec.submodules.core_attention = ContextAttention
     return build_module(spec, config=config, layer_number=1)
 

@@ -35,7 +35,9 @@ def parameter_layouts(
         expert = not getattr(parameter, "allreduce", True)
         if config.gated_linear_unit and ".linear_fc1." in f".{name}":
             whole, raw = _gated(whole), _gated(raw)
-        if sizes["tp"] > 1 and name.rpartition(".")[0].endswith(("q_layernorm", "k_layernorm")):
+        of_heads = not getattr(config, "multi_latent_attention", False)
+        norm = name.rpartition(".")[0].endswith(("q_layernorm", "k_layernorm"))
+        if sizes["tp"] > 1 and norm and of_heads:
             # Shared by all heads, of which each rank has its own.
             raw["tp"] = Partial("sum")
         if name == TIED and sizes["pp"] > 1 and _tied(parts):
