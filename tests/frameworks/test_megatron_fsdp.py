@@ -16,6 +16,7 @@ CASES = {
     **{f"zero{zero}": {"zero": zero, "twice": True} for zero in range(4)},
     # These reduce gradients into a buffer of their own.
     **{f"zero{zero}_each": {"zero": zero, "each": True} for zero in (2, 3)},
+    "zero3_summed": {"zero": 3, "settings": {"calculate_per_token_loss": True}},
 }
 # The case that the fault is planted in, where it diverges first, and what is said.
 FAULTS = {

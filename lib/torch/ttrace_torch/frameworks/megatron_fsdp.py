@@ -37,6 +37,7 @@ class MegatronFSDP(Framework):
         version = getattr(sys.modules["megatron_fsdp"], "__version__", "")
         self.label = f"megatron-fsdp {version}".strip()
         self._model_class = type(model.module).__name__
+        self._summed = bool(getattr(model, "calculate_per_token_loss", False))
         buffers = model.param_and_grad_buffer
         meshes = {one.device_mesh for one in buffers.dist_main_weight.values()}
         if len(meshes) != 1 or next(iter(meshes)).ndim != 1:
@@ -65,14 +66,17 @@ class MegatronFSDP(Framework):
         return Assignment({}, {name: ParameterLayout(of, {}, of) for name, of in lies.items()})
 
     def scales(self) -> dict[str, float]:
-        return dict.fromkeys(("grad_output", "param_grad"), 1.0 / len(self._ranks))
+        # Where the loss is of all tokens, gradients are summed over the ranks and not averaged.
+        share = 1.0 if self._summed else 1.0 / len(self._ranks)
+        return dict.fromkeys(("grad_output", "param_grad"), share)
 
     def data_ranks(self) -> tuple[int, ...] | None:
         return tuple(self._ranks)
 
     def held(self, name: str, parameter: nn.Parameter, kind: str) -> torch.Tensor | None:
         local = storage_of(parameter).detach()
-        if kind != "main_grad" or local.numel() == 0:
+        # A rank that holds nothing of a parameter that is trained has no gradient to tell of that.
+        if kind != "main_grad" or (local.numel() == 0 and parameter.requires_grad):
             return local
         return None if parameter.grad is None else storage_of(parameter.grad)
 
