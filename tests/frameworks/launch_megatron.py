@@ -27,6 +27,7 @@ def train(case, out):
     finally:
         os.environ.pop("TTRACE_SPECIFICATION", None)
         parallel_state.destroy_model_parallel()
+        launching.end_groups()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ def train(case, out):
         assert train_megatron_fsdp.main(case, None) == train_megatron_fsdp.main(case, out)
     else:
         train_megatron_fsdp.main(case, out)
+    launching.end_groups()
 
 
 if __name__ == "__main__":

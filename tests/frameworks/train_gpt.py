@@ -14,7 +14,7 @@ from megatron.core.models.gpt import GPTModel
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec
 from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
 from megatron.core.pipeline_parallel import get_forward_backward_func
-from megatron.core.transformer import TransformerConfig
+from megatron.core.transformer import MLATransformerConfig, TransformerConfig
 from megatron.core.transformer.module import Float16Module
 from megatron_on_cpu import SequenceParallelNorm
 
@@ -35,7 +35,9 @@ def block_spec(config, vp_stage=None):
         attention = layer.submodules.self_attention.submodules
         if config.qk_layernorm and config.sequence_parallel:
             attention.q_layernorm = attention.k_layernorm = SequenceParallelNorm
-        if config.context_parallel_size > 1:
+            # That of latent attention.
+            attention.kv_layernorm = SequenceParallelNorm
+        if config.context_parallel_size > 1 or config.multi_latent_attention:
             attention.core_attention = ContextAttention
     return spec
 
@@ -73,7 +75,8 @@ def configure(case):
     given = case.get("config", {})
     half = {"bf16": True} if given.get("bf16") else {}
     dtype = torch.bfloat16 if half else torch.float32
-    config = TransformerConfig(
+    cls = MLATransformerConfig if given.get("multi_latent_attention") else TransformerConfig
+    config = cls(
         hidden_size=HIDDEN,
         num_attention_heads=4,
         use_cpu_initialization=True,
@@ -89,19 +92,20 @@ def configure(case):
     )
     config.finalize_model_grads_func = finalize_model_grads
     reduction = {"grad_reduce_in_fp32": bool(half), **case.get("reduction", {})}
-    optimizer_config = OptimizerConfig(
-        optimizer="adam",
-        lr=0.01,
-        weight_decay=0.1,
+    optimizer_config = {
+        "optimizer": "adam",
+        "lr": 0.01,
+        "weight_decay": 0.1,
         # The key's bias has a gradient of rounding errors alone, of which Adam's usual epsilon
         # would make whole steps.
-        adam_eps=1e-3,
-        clip_grad=1.0,
-        params_dtype=dtype,
-        use_distributed_optimizer=reduction.get("use_distributed_optimizer", False),
+        "adam_eps": 1e-3,
+        "clip_grad": 1.0,
+        "params_dtype": dtype,
+        "use_distributed_optimizer": reduction.get("use_distributed_optimizer", False),
         **half,
-    )
-    return config, DistributedDataParallelConfig(**reduction), optimizer_config
+        **case.get("optimizer", {}),
+    }
+    return config, DistributedDataParallelConfig(**reduction), OptimizerConfig(**optimizer_config)
 
 
 def main(case, out):

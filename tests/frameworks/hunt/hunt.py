@@ -17,6 +17,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import agreement
+from hunt import newest
 from hunt.rows import ROWS
 from support.text_report import answer
 from support.ttrace_cli import run_ttrace
@@ -27,9 +28,10 @@ HEAD = "| row | ranks | exit | first line | first blamed | cause |\n|---|---|---
 PAGE = """# The hunt
 
 Released packages over their layouts, each against one process: torch 2.13.0, transformers 5.23.0,
-accelerate 1.15.0, peft 0.21.2, trl 1.16.0, DeepSpeed 0.19.8, Megatron-core 0.16.1 (an older one
-where a row's name says so), on CPU with gloo. `scripts/hunt.sh --write tests/frameworks/HUNT.md`
-runs it and writes this page; with names of rows it runs these, and leaves the others as they stand.
+accelerate 1.15.0, peft 0.21.2, trl 1.16.0, DeepSpeed 0.19.8, Megatron-core 0.16.1, on CPU with
+gloo. A row whose name says a release is of that one; the newest are with torch 2.15.0 and Python
+3.12 ([newest.py](hunt/newest.py)). `scripts/hunt.sh --write tests/frameworks/HUNT.md` runs it and
+writes this page; with names of rows it runs these, and leaves the others as they stand.
 A row is one entry of a `*_rows.py` in [hunt](hunt); where it does not match, its cause stands in
 the last column. Exit `fails` is a row that raises or that `trace` refuses, in its own words.
 
@@ -47,27 +49,29 @@ def with_noise(case):
 
 
 def package_of(row):
-    """What trains the row: a launcher, and the version of a package in place of the newest."""
-    return row["launcher"], row.get("older", "")
+    """What trains the row: a launcher, the version of a package in place of the pinned one, and
+    whether it is trained with the newest releases."""
+    return row["launcher"], row.get("older", ""), row.get("newest", False)
 
 
-def train(package, world, cases, out):
+def train(package, world, cases, out, of_newest):
     """Trains all in one go; one by one if that ends early, so that a row spoils no other."""
-    launcher, older = package
+    launcher, older, by_newest = package
+    python = of_newest if by_newest else sys.executable
     path = [Path(sys.executable).parents[1] / "older" / older] if older else []
     cases = {name: {**case, "may_fail": True} for name, case in cases.items()}
     try:
-        agreement.train(sys.executable, launcher, world, cases, out, path)
+        agreement.train(python, launcher, world, cases, out, path)
     except (AssertionError, subprocess.TimeoutExpired):
         for name, case in cases.items():
             try:
-                agreement.train(sys.executable, launcher, world, {name: case}, out, path)
+                agreement.train(python, launcher, world, {name: case}, out, path)
             except (AssertionError, subprocess.TimeoutExpired) as error:
                 told = [line for line in str(error).splitlines() if "Error" in line]
                 (out / f"{name}.txt").write_text(told[-1] if told else str(error)[-200:])
 
 
-def train_all(rows, folder):
+def train_all(rows, folder, of_newest):
     """The folders of references and of runs, by what trains them."""
     references, runs = defaultdict(dict), defaultdict(dict)
     for row in rows:
@@ -76,10 +80,10 @@ def train_all(rows, folder):
             references[package_of(row)][name + suffix] = case
         runs[package_of(row), row["world"]][row["row"]] = row["case"]
     for number, (package, cases) in enumerate(references.items()):
-        train(package, 1, cases, folder / f"references{number}")
+        train(package, 1, cases, folder / f"references{number}", of_newest)
     for number, ((package, world), cases) in enumerate(runs.items()):
-        print(f"{' '.join(package).strip()} on {world}: {len(cases)} rows", file=sys.stderr)
-        train(package, world, cases, folder / f"runs{number}")
+        print(f"{' '.join(package[:2]).strip()} on {world}: {len(cases)} rows", file=sys.stderr)
+        train(package, world, cases, folder / f"runs{number}", of_newest)
     where = {key: folder / f"runs{number}" for number, key in enumerate(runs)}
     return {key: folder / f"references{n}" for n, key in enumerate(references)}, where
 
@@ -93,7 +97,8 @@ def compare(row, references, runs):
             return FAILED, told.read_text(encoding="utf-8").splitlines()[0], ""
     noise = [f"{reference}_noise{seed}.h5" for seed in SEEDS]
     report = runs / f"{row['row']}.json"
-    done = run_ttrace("compare", f"{reference}.h5", run, "--noise", *noise, "--json", report)
+    given = ["compare", f"{reference}.h5", run, "--noise", *noise, "--json", report]
+    done = run_ttrace(*given, timeout=1800)
     first = ""
     if report.exists():
         told = json.loads(report.read_text(encoding="utf-8"))
@@ -133,13 +138,16 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--write", type=Path)
     parser.add_argument("--keep", type=Path, help="a folder for the traces")
+    parser.add_argument("--newest", help="an interpreter that has the newest releases")
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
     rows = [r for r in ROWS if not given.names or any(name in r["row"] for name in given.names)]
+    if not given.newest and any(row.get("newest") for row in rows):
+        given.newest = newest.interpreter()
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.keep or Path(temporary)
         folder.mkdir(exist_ok=True)
-        references, runs = train_all(rows, folder)
+        references, runs = train_all(rows, folder, given.newest)
         lines, unexpected = {}, []
         for row in rows:
             package = package_of(row)
