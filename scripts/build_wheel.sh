@@ -80,14 +80,32 @@ make_wheel() {
     --config-settings "wheel.tags=py3-none-$platform" "$work/tree"
 }
 
+# timed WHAT COMMAND: how long it takes, and in seconds of processors, which is the same on a busy machine.
+timed() {
+  local what=$1 before
+  shift
+  SECONDS=0
+  read_processors
+  before=$processors
+  "$@"
+  read_processors
+  say "$what: $SECONDS s, $((processors - before)) s of processors"
+}
+
+# Of all programs that this shell has waited for; a subshell would count its own.
+read_processors() {
+  times >"$work/times"
+  processors=$(awk -F'[ms ]+' 'NR == 2 { print int(60 * ($1 + $3) + $2 + $4) }' "$work/times")
+}
+
+sdist_and_wheel() {
+  make_sdist
+  make_wheel
+}
+
 mkdir -p "$work"
 make_tools
-SECONDS=0
-build_third_party
-say "third-party libraries: $SECONDS s"
-SECONDS=0
-make_sdist
-make_wheel
-say "sdist, and a wheel from it: $SECONDS s"
+timed "third-party libraries" build_third_party
+timed "sdist, and a wheel from it" sdist_and_wheel
 python "$root/scripts/wheel/check_wheel.py" --glibc "$glibc" "$work"/dist/*.whl
 ls -l "$work/dist"
