@@ -72,8 +72,8 @@ def compared(traces: Path, run: str, *arguments: str | Path) -> tuple[int, str, 
     return done.returncode, done.stdout + done.stderr, json.loads(report.read_text())
 
 
-def noise(traces: Path) -> list[str | Path]:
-    return [word for seed in (1, 2, 3) for word in ("--noise", traces / f"noise{seed}.h5")]
+def noise(traces: Path) -> tuple[str, Path]:
+    return ("--noise", traces / "noise.h5")
 
 
 def rule_for(starter: dict, start: str, **members: object) -> dict:
