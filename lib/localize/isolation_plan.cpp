@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "localize/isolation.h"
+#include "localize/place.h"
 #include "measure/logical_tensor.h"
 
 namespace ttrace::localize {
