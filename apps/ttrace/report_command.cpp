@@ -201,9 +201,8 @@ void add_report_command(CLI::App& app, Action& action) {
   add_slices_flag(*merge, flags->all_slices);
   merge->footer(
       "For nights: --known, --require, --fail-on, --since.\n"
-      "Exit codes, those of the command: 0 match or holds, 1 diverged, broken or findings, 2 usage "
-      "or\n"
-      "unreadable input, 3 inconclusive: also where a part is missing.");
+      "Exit codes, those of the command: 0 match or holds, 1 diverged, broken or findings,\n"
+      "2 usage or unreadable input, 3 inconclusive: also where a part is missing.");
   merge->callback([flags, &action] { action = [flags] { return run_report_merge(*flags); }; });
 }
 

@@ -57,7 +57,7 @@ def test_version_says_what_this_build_can_do(ttrace: Run) -> None:
         (["calibrate"], "0 written, 2 usage"),
         (["selftest"], "0 the faults were tried, 1 the pair diverged"),
         (["synth"], "0 written, 2 usage"),
-        (["report", "merge"], "those of `compare` and `audit`: 0 match"),
+        (["report", "merge"], "those of the command: 0 match"),
     ],
 )
 def test_help_tells_the_exit_codes(ttrace: Run, command: list[str], codes: str) -> None:

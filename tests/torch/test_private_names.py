@@ -9,8 +9,8 @@ from pathlib import Path
 from ttrace_torch.private_names import PRIVATE_NAMES, PrivateName, is_there, report
 
 PACKAGE = Path(__file__).resolve().parents[2] / "lib" / "torch" / "ttrace_torch"
-# Of the standard library: named tuples, and the stack.
-STANDARD = {"_replace", "_asdict", "_fields", "_getframe", "_exit"}
+# Of the standard library: named tuples, the stack, and how a process ends.
+STANDARD = {"_replace", "_asdict", "_fields", "_getframe", "_exit", "_clear", "_run_exitfuncs"}
 # A member of another object of the same class.
 OWN = {"_add"}
 ASKING = ("getattr", "hasattr", "setattr")
