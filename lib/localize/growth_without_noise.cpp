@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "tensor/dtype.h"
 
 namespace ttrace::localize {
 namespace {
@@ -29,14 +30,16 @@ double most_growth(trace::Kind kind) {
   return forward ? kMostGrowth : kMostGrowthOfGradients;
 }
 
-// By how many times a tensor that diverged by the fallback rule exceeds it; 0 of any other.
+// By how many times a tensor that diverged by the fallback rule in f32 or f64 exceeds it; 0 of any
+// other.
 double excess(const TensorComparison& result) {
   if (result.outcome != Outcome::kDiverged || !result.comparison || result.exact) return 0;
   const comparison::ComparedNumbers& numbers = *result.comparison;
   const measure::TileStats& stats = numbers.measurement.total;
   const double allowed = numbers.tolerance.allowed_norm();
   if (numbers.tolerance.rule != judge::Rule::kFallback || numbers.replay ||
-      stats.nonfinite_different > 0 || !(allowed > 0)) {
+      stats.nonfinite_different > 0 || !(allowed > 0) ||
+      numbers.tolerance.epsilon > tensor::epsilon(tensor::DType::kFloat32)) {
     return 0;
   }
   return measure::difference_norm(stats) / allowed;

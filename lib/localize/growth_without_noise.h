@@ -20,7 +20,8 @@ inline constexpr double kMostGrowthOfGradients = 256;
 // that class.
 bool convolves(const trace::Manifest& manifest);
 
-// For networks that convolve. Goes through the tensors in the order of the data flow: one that
+// For networks that convolve, in f32 and f64: what is allowed of narrower types is so wide that
+// nothing would be found. Goes through the tensors in the order of the data flow: one that
 // diverged by the fallback rule is not judged if it is off by at most as many times what is
 // allowed, or what those are that it is computed from. Sets out.growth.
 void leave_growth_unjudged(const Dataflow& flow, comparison::CompareReport& out);

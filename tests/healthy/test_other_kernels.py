@@ -8,7 +8,7 @@ from torch import nn
 
 import ttrace_torch as tt
 
-CLASSES, IMAGES, SIDE, WIDTH, BLOCKS = 10, 4, 32, 48, 12
+CLASSES, IMAGES, SIDE, WIDTH, BLOCKS = 10, 4, 32, 32, 8
 
 
 class Block(nn.Module):

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import nn
 from torch.backends import mkldnn
-from torch.nn.modules.batchnorm import _BatchNorm
 
+_NORMS = (nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm)
 # A weight of output channels, input channels and at least one extent of the window.
 _FEWEST_DIMENSIONS = 3
 # By dimensions of a batch: the layout in memory in which channels lie side by side.
@@ -57,7 +57,7 @@ def other_kernels(modules: Iterable[nn.Module]) -> Iterator[None]:
         for module in convolving if wide else ():
             stack.callback(module.register_forward_pre_hook(begin).remove)
         for module in modules if wide and convolving else ():
-            if isinstance(module, _BatchNorm | nn.GroupNorm):
+            if isinstance(module, _NORMS):
                 _turn_channels(module, stack)
         yield
 
