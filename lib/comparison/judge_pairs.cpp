@@ -21,26 +21,37 @@ bool has_fp8(const std::string& precision) {
   return lower.find("fp8") != std::string::npos;
 }
 
-std::map<std::uint64_t, double> parameters_apart(const std::vector<TensorComparison>& results) {
+std::map<std::uint64_t, ParametersApart> parameters_apart(
+    const std::vector<TensorComparison>& results) {
   struct Sums {
     double d2 = 0;
+    double n2 = 0;
     double r2 = 0;
   };
+  std::set<std::uint64_t> not_replayed;
   std::set<std::uint64_t> updated;
   std::map<std::uint64_t, Sums> sums;
   for (const TensorComparison& result : results) {
     if (!result.comparison || result.exact) continue;
-    if (result.key.kind == trace::Kind::kParamAfterStep) updated.insert(result.key.step + 1);
+    if (result.key.kind == trace::Kind::kParamAfterStep) {
+      updated.insert(result.key.step + 1);
+      if (!result.comparison->replay) not_replayed.insert(result.key.step + 1);
+    }
     if (result.key.kind != trace::Kind::kParam) continue;
     const measure::TileStats& stats = result.comparison->measurement.total;
     if (!std::isfinite(stats.sum_d2) || !std::isfinite(stats.sum_r2)) continue;
     Sums& step = sums[result.key.step];
     step.d2 += stats.sum_d2;
     step.r2 += stats.sum_r2;
+    const auto& noise = result.comparison->noise;
+    if (noise && std::isfinite(noise->norm())) step.n2 += noise->norm() * noise->norm();
   }
-  std::map<std::uint64_t, double> apart;
+  std::map<std::uint64_t, ParametersApart> apart;
   for (const auto& [step, sum] : sums) {
-    if (updated.contains(step) && sum.r2 > 0) apart.emplace(step, std::sqrt(sum.d2 / sum.r2));
+    if (!updated.contains(step) || !(sum.r2 > 0)) continue;
+    const bool shown = std::sqrt(sum.d2) <= judge::kNoiseMultiplier * std::sqrt(sum.n2);
+    apart.emplace(
+        step, ParametersApart{std::sqrt(sum.d2 / sum.r2), !shown && not_replayed.contains(step)});
   }
   return apart;
 }
@@ -145,12 +156,18 @@ Tolerances::Tolerances(const trace::Manifest& reference, const judge::Policy& ru
 judge::Tolerance Tolerances::fallback(const TensorComparison& result, double epsilon,
                                       double quantum) const {
   const measure::TileStats& stats = result.comparison->measurement.total;
-  judge::FallbackRun run{fp8_, 0};
-  const auto apart = inherited_.find(result.key.step);
-  if (apart != inherited_.end() && inherits(result.key.kind)) run.inherited = apart->second;
+  judge::FallbackRun run{fp8_, inherited(result.key).difference};
   return judge::fallback_tolerance(measure::reference_norm(stats), epsilon, stats.finite,
                                    judge::error_depth(result.key, layers_),
                                    typical_rms_.at(result.key.kind), run, quantum);
+}
+
+ParametersApart Tolerances::inherited(const trace::TensorKey& key) const {
+  // What an optimizer keeps was made of the gradients of the steps before.
+  const bool state = key.kind == trace::Kind::kOptimizerState;
+  if (!inherits(key.kind) && !(state && key.step > 0)) return {};
+  const auto apart = inherited_.find(state ? key.step - 1 : key.step);
+  return apart == inherited_.end() ? ParametersApart{} : apart->second;
 }
 
 void Tolerances::add_scalar(const trace::TensorKey& key, double noise,
@@ -218,6 +235,12 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, TensorComparison& resu
   const bool unreached = noise.norm == 0 && is_of_computed_elements(result.key.kind);
   if (unreached && !(rule != nullptr && rule->floor)) {
     constants.floor = std::max(constants.floor, judge::unreached_floor(epsilon, part));
+  }
+  if (const ParametersApart apart = inherited(result.key); apart.beyond_noise) {
+    constants.absolute =
+        std::max(constants.absolute,
+                 judge::inherited_size(norm, stats.finite, judge::error_depth(result.key, layers_),
+                                       typical_rms_.at(result.key.kind), apart.difference));
   }
   const double of_alike = is_scalar(result) ? noise_of_alike(result.key) * norm : 0;
   if (of_alike > 0 && part.runs >= judge::kFewestRunsForScalars) {

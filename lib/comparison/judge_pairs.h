@@ -19,10 +19,18 @@ class AccumulationError;
 // Whether the manifest's description of the precision mentions fp8.
 bool has_fp8(const std::string& precision);
 
-// Returns by step ‖C - R‖ / ‖R‖ of all parameters together that the step begins with; for steps
-// after an update only, since nothing has moved the parameters before. Leaves out what is not
-// finite.
-std::map<std::uint64_t, double> parameters_apart(const std::vector<TensorComparison>& results);
+// How far apart the parameters are that a step begins with.
+struct ParametersApart {
+  double difference = 0;  // ‖C - R‖ / ‖R‖ of all together
+  // Further than noise runs show, after an update that was not replayed: an optimizer that rounds
+  // to bf16, as Muon does, puts a healthy candidate there, and noise runs not always.
+  bool beyond_noise = false;
+};
+
+// By step, for steps after an update only, since nothing has moved the parameters before. Leaves
+// out what is not finite.
+std::map<std::uint64_t, ParametersApart> parameters_apart(
+    const std::vector<TensorComparison>& results);
 
 // Whether a tensor of this kind is computed from the step's parameters.
 bool inherits(trace::Kind kind);
@@ -45,6 +53,8 @@ class Tolerances {
 
  private:
   judge::Tolerance fallback(const TensorComparison& result, double epsilon, double quantum) const;
+  // What a tensor of this key has of the parameters, none where it has not.
+  ParametersApart inherited(const trace::TensorKey& key) const;
   void add_scalar(const trace::TensorKey& key, double noise, const measure::TileStats& stats);
   // Returns the largest ‖R' - R‖ / ‖R‖ of scalars of the same kind and name pattern, over steps and
   // micro-batches: that of one alone may be small by chance.
@@ -63,7 +73,7 @@ class Tolerances {
   judge::Coherence coherence_;
   std::map<std::pair<trace::Kind, std::string>, double> scalar_noise_;
   bool fp8_;
-  std::map<std::uint64_t, double> inherited_;  // by step, of those after an update
+  std::map<std::uint64_t, ParametersApart> inherited_;  // by step, of those after an update
   // The largest scale of the raw gradients of a step.
   std::map<std::pair<TraceSide, std::uint64_t>, double> gradient_scale_;
 };

@@ -83,6 +83,14 @@ double unreached_floor(double epsilon, const NoisySlice& part) {
   return kFallbackMultiplierWide / std::min(widening, kMostFloorWidening);
 }
 
+double inherited_size(double reference_norm, std::uint64_t elements, std::uint64_t depth,
+                      double typical_rms, double inherited) {
+  if (elements == 0) return 0;
+  const double growth = base::power(kGrowthPerLayer, static_cast<double>(depth));
+  const double rms = reference_norm / std::sqrt(static_cast<double>(elements));
+  return kInheritedMultiplier * growth * inherited * (rms + typical_rms);
+}
+
 Tolerance fallback_tolerance(double reference_norm, double epsilon, std::uint64_t elements,
                              std::uint64_t depth, double typical_rms, const FallbackRun& run,
                              double quantum) {

@@ -67,6 +67,11 @@ struct FallbackRun {
   double inherited = 0;  // ‖C - R‖ / ‖R‖ of all parameters at the start of the step; 0 in the first
 };
 
+// The root mean square per element of what a difference `inherited` of the parameters makes:
+// 4 · C^depth · inherited · (‖R‖ / √elements + typical_rms).
+double inherited_size(double reference_norm, std::uint64_t elements, std::uint64_t depth,
+                      double typical_rms, double inherited);
+
 // allowed = C^depth · (k · ε + 4 · inherited) · (‖R‖ + √elements · typical_rms) + 2 · q · √elements
 // where q is `quantum`, from shared_quantum().
 Tolerance fallback_tolerance(double reference_norm, double epsilon, std::uint64_t elements,

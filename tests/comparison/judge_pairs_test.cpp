@@ -235,7 +235,23 @@ TEST_CASE("parameters are apart from the first update on") {
        measured_parameter(Kind::kParam, 1, 7, 60), measured_parameter(Kind::kParam, 1, 2, 40),
        measured_parameter(Kind::kParam, 1, 1e300 * 1e300, 40),
        measured_parameter(Kind::kOutput, 1, 50, 60), measured_parameter(Kind::kParam, 3, 4, 100)});
-  CHECK(apart == std::map<std::uint64_t, double>{{1, 0.3}});
+  REQUIRE(apart.size() == 1);
+  CHECK(apart.at(1).difference == 0.3);
+  CHECK(apart.at(1).beyond_noise);
+}
+
+TEST_CASE("parameters are apart beyond noise where no update was replayed and no noise shows it") {
+  const auto beyond = [](double noise, bool replayed) {
+    std::vector<TensorComparison> results{measured_parameter(Kind::kParamAfterStep, 0, 9, 100),
+                                          measured_parameter(Kind::kParam, 1, 9, 100)};
+    if (replayed) results[0].comparison->replay.emplace();
+    results[1].comparison->noise.emplace();
+    results[1].comparison->noise->norms = {noise};
+    return parameters_apart(results).at(1).beyond_noise;
+  };
+  CHECK(beyond(0.7, false));
+  CHECK_FALSE(beyond(0.8, false));  // 4 times that is 3.2, and they are 3 apart
+  CHECK_FALSE(beyond(0, true));
 }
 
 TEST_CASE("parameters of no size are not apart") {
