@@ -80,7 +80,7 @@ TTRACE_FORMULA(Silu, (T x), silu(x));
 TTRACE_FORMULA(Softplus, (T x), softplus(x));
 TTRACE_FORMULA(GeluErf, (T x), gelu(x));
 TTRACE_FORMULA(GeluTanh, (T x), gelu_tanh(x));
-TTRACE_FORMULA(SigmoidGrad, (T g, T y), g* y * (1.0 - y));
+TTRACE_FORMULA(SigmoidGrad, (T g, T y), sigmoid_slope_times(g, y));
 TTRACE_FORMULA(TanhGrad, (T g, T y), g * (1.0 - y * y));
 TTRACE_FORMULA(SiluGrad, (T g, T x), g* silu_slope(x));
 TTRACE_FORMULA(SoftplusGrad, (T g, T x), g* sigmoid(x));

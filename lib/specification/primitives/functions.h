@@ -23,10 +23,19 @@ inline double softplus(double x) {
   return std::max(x, 0.0) + logarithm_of_1_plus(exponential(-std::abs(x)));
 }
 
-// Of T = double, or of a RoundedNumber (rounded_number.h).
+// Of T = double, or of a RoundedNumber (rounded_number.h). Where both operands of an operation are
+// results, they have names: compilers evaluate them in either order, and each rounding draws the
+// next random number.
 template <typename T>
 T sigmoid(T x) {
   return 1.0 / (1.0 + exponential(-x));
+}
+// Of y = sigmoid(x).
+template <typename T>
+T sigmoid_slope_times(T g, T y) {
+  const T rest = 1.0 - y;
+  const T part = g * y;
+  return part * rest;
 }
 template <typename T>
 T silu(T x) {
@@ -40,12 +49,16 @@ T silu_slope(T x) {
 
 template <typename T>
 T gelu(T x) {
-  return 0.5 * x * (1.0 + error_function(std::numbers::sqrt2 / 2 * x));
+  const T twice_normal = 1.0 + error_function(std::numbers::sqrt2 / 2 * x);
+  const T half = 0.5 * x;
+  return half * twice_normal;
 }
 template <typename T>
 T gelu_slope(T x) {
   const T density = std::numbers::inv_sqrtpi / std::numbers::sqrt2 * exponential(-0.5 * x * x);
-  return 0.5 * (1.0 + error_function(std::numbers::sqrt2 / 2 * x)) + x * density;
+  const T moved = x * density;
+  const T normal = 0.5 * (1.0 + error_function(std::numbers::sqrt2 / 2 * x));
+  return normal + moved;
 }
 
 inline constexpr double kGeluCubic = 0.044715;
@@ -55,13 +68,19 @@ T gelu_tanh_argument(T x) {
 }
 template <typename T>
 T gelu_tanh(T x) {
-  return 0.5 * x * (1.0 + hyperbolic_tangent(gelu_tanh_argument(x)));
+  const T twice_normal = 1.0 + hyperbolic_tangent(gelu_tanh_argument(x));
+  const T half = 0.5 * x;
+  return half * twice_normal;
 }
 template <typename T>
 T gelu_tanh_slope(T x) {
   const T t = hyperbolic_tangent(gelu_tanh_argument(x));
   const T inner = std::numbers::sqrt2 * std::numbers::inv_sqrtpi * (1.0 + 3 * kGeluCubic * x * x);
-  return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner;
+  const T slope = 1.0 - t * t;
+  const T half = 0.5 * x;
+  const T moved = half * slope * inner;
+  const T normal = 0.5 * (1.0 + t);
+  return normal + moved;
 }
 
 // x - y·⌊x/y⌋, exact.
