@@ -223,7 +223,6 @@ struct TruthRun {
 // What was left unjudged because no noise run says how far a network carries roundings.
 struct GrowthWithoutNoise {
   std::uint64_t tensors = 0;
-  double most = 0;  // by how many times one of them exceeds what is allowed
 };
 
 struct CompareReport {

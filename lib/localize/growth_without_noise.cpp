@@ -69,7 +69,6 @@ void leave_growth_unjudged(const Dataflow& flow, comparison::CompareReport& out)
     if (times == 0 || times > most) continue;
     grown[i] = times;
     ++out.growth.tensors;
-    out.growth.most = std::max(out.growth.most, times);
     result.outcome = Outcome::kNotJudged;
     result.reason = base::concat("off by ", base::short_number(times),
                                  " times what is allowed without noise runs");
