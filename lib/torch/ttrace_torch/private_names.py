@@ -1,4 +1,4 @@
-"""The private names of torch and of frameworks that the collector touches, and what for.
+"""The private names of torch that the collector touches, and the names of frameworks' objects.
 
     python -m ttrace_torch.private_names
 
@@ -13,8 +13,11 @@ import importlib.metadata
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
 from typing import Any, NamedTuple
+
+from ttrace_torch.frameworks import deepspeed_api, megatron_api, megatron_fsdp_api
 
 
 class PrivateName(NamedTuple):
@@ -45,6 +48,17 @@ def _of_layer_norm(given: Any) -> Any:
     import torch
 
     return torch.nn.functional.layer_norm(given, (2,))
+
+
+def _of_api(api: ModuleType, package: str) -> Iterator[PrivateName]:
+    """The members of an interface's protocols, whose doc strings name the classes they are of."""
+    for protocol in vars(api).values():
+        if not inspect.isclass(protocol) or protocol.__module__ != api.__name__:
+            continue
+        home = (protocol.__doc__ or "").split("`")[1]
+        named = [*protocol.__annotations__, *(n for n in vars(protocol) if n[0] != "_")]
+        used_for = f"{api.__name__.rpartition('.')[2]}.{protocol.__name__}"
+        yield from (PrivateName(name, home, used_for, package) for name in named)
 
 
 _FSDP = "torch.distributed.fsdp._fully_shard."
@@ -155,20 +169,16 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "deepspeed",
     ),
     PrivateName("_hp_grad", "deepspeed.runtime.bf16_optimizer", "its main gradients", "deepspeed"),
+    *_of_api(deepspeed_api, "deepspeed"),
     # megatron-fsdp, whose buffers are no part of its interface.
-    *(
-        PrivateName(
-            name, "megatron_fsdp.param_and_grad_buffer", "ranges of its shards", "megatron-fsdp"
-        )
-        for name in (
-            "param_and_grad_buffer",
-            "dist_main_weight",
-            "item_index_map",
-            "bucket_index",
-            "shard_bucket_index",
-            "param_to_name",
-        )
+    PrivateName(
+        "param_and_grad_buffer",
+        "megatron_fsdp.megatron_fsdp.MegatronFSDP",
+        "ranges of its shards",
+        "megatron-fsdp",
     ),
+    *_of_api(megatron_fsdp_api, "megatron-fsdp"),
+    *_of_api(megatron_api, "megatron-core"),
     # Transformers.
     PrivateName(
         "_resolve_parallel_plans",

@@ -18,6 +18,7 @@ from ttrace_torch.base.names import ModelNames
 from ttrace_torch.capture.selection import Selection
 from ttrace_torch.capture.turns import Turns
 from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks.deepspeed_api import Engine
 from ttrace_torch.frameworks.deepspeed_limits import check_engine, check_kinds
 from ttrace_torch.frameworks.deepspeed_optimizer import EngineWatch, loss_scale
 from ttrace_torch.frameworks.deepspeed_partitions import Partitions
@@ -47,7 +48,7 @@ class DeepSpeed(Framework):
             )
         version = getattr(sys.modules["deepspeed"], "__version__", "")
         self.label = f"DeepSpeed {version}".strip()
-        self._engine = model
+        self._engine: Engine = model
         group = model.seq_data_parallel_group or distributed.group.WORLD
         self._ranks = [int(rank) for rank in distributed.get_process_group_ranks(group)]
         check_engine(model, self._ranks)

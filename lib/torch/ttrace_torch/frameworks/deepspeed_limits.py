@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch import distributed
 
 from ttrace_torch.capture.selection import Selection
 from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks.deepspeed_api import Engine
 
 # Optimizers that reduce gradients themselves, compressed, inside their step.
 _REDUCE_THEMSELVES = frozenset({"OnebitAdam", "OnebitLamb", "ZeroOneAdam"})
 
 
-def check_engine(engine: Any, ranks: Sequence[int]) -> None:
+def check_engine(engine: Engine, ranks: Sequence[int]) -> None:
     """Throws TraceError for an engine whose ranks are not only data-parallel.
 
     ranks: the ranks of the engine's data-parallel group.
@@ -55,7 +55,7 @@ def check_engine(engine: Any, ranks: Sequence[int]) -> None:
         )
 
 
-def check_kinds(engine: Any, selection: Selection) -> None:
+def check_kinds(engine: Engine, selection: Selection) -> None:
     """Throws TraceError for kinds of tensors that are not in this rank's memory."""
     main = "main_grad" in selection.kinds
     settings = getattr(engine, "zero_offload_optimizer", lambda: None)()
@@ -79,5 +79,5 @@ def check_kinds(engine: Any, selection: Selection) -> None:
         )
 
 
-def _asked(engine: Any, method: str) -> bool:
+def _asked(engine: Engine, method: str) -> bool:
     return bool(getattr(engine, method, lambda: False)())

@@ -11,6 +11,7 @@ import torch
 
 from ttrace_torch.base.names import ModelNames
 from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks.deepspeed_api import Engine
 from ttrace_torch.frameworks.deepspeed_partitions import Partitions
 from ttrace_torch.frameworks.framework import Listener
 from ttrace_torch.optimizer.state import MAIN_PARAM, StateTensor, state_tensors
@@ -35,7 +36,7 @@ class EngineWatch:
     micro-batch does not call it.
     """
 
-    def __init__(self, engine: Any, tracer: Listener, partitions: Partitions) -> None:
+    def __init__(self, engine: Engine, tracer: Listener, partitions: Partitions) -> None:
         if not hasattr(type(engine), _STEP):
             raise TraceError(
                 f"{type(engine).__name__} has no {_STEP}, so when gradients are final is not known "
@@ -110,12 +111,12 @@ class EngineWatch:
                     yield StateTensor(name, str(key), value[part], True, placements)
 
 
-def loss_scale(engine: Any) -> float:
+def loss_scale(engine: Engine) -> float:
     """The factor by which the engine multiplies losses; 1 except in fp16."""
     return float(getattr(engine.optimizer, "loss_scale", 1.0))
 
 
-def _groups(engine: Any, inner: Any) -> list[list[tuple[Any, Sequence[Any]]]]:
+def _groups(engine: Engine, inner: torch.optim.Optimizer) -> list[list[tuple[Any, Sequence[Any]]]]:
     """For each parameter group the updated tensors, each with the parameters it is made of."""
     wrapper = engine.optimizer
     if wrapper is inner:

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import nn
 
 from ttrace_torch.base.names import ModelNames
 from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks.deepspeed_api import (
+    GradientPartitioned,
+    ParameterPartitioned,
+    PartitionedParameter,
+)
 from ttrace_torch.layout.layouts import ParameterLayout
 from ttrace_torch.layout.placements import Flat, Placements
 
@@ -67,7 +72,7 @@ class GradientPartitions(Partitions):
     ranges of some parameters, all of others, none of most.
     """
 
-    def __init__(self, optimizer: Any, world: int) -> None:
+    def __init__(self, optimizer: GradientPartitioned, world: int) -> None:
         self._optimizer = optimizer
         self._ranges: dict[int, list[Range]] = {}
         self._places: dict[int, tuple[int, int, int]] = {}
@@ -125,7 +130,9 @@ class ParameterPartitions(Partitions):
     """ZeRO-3: each rank has its range of every parameter and gradient; the last ones have
     padding."""
 
-    def __init__(self, optimizer: Any, parameters: list[Any], world: int) -> None:
+    def __init__(
+        self, optimizer: ParameterPartitioned, parameters: list[PartitionedParameter], world: int
+    ) -> None:
         self._optimizer = optimizer
         self._ranges: dict[int, list[Range]] = {}
         self._place = torch.distributed.get_rank()
@@ -152,7 +159,7 @@ class ParameterPartitions(Partitions):
     def layouts(self, names: ModelNames) -> dict[str, ParameterLayout]:
         found = {}
         for name, parameter in names.parameters.items():
-            whole: Any = parameter
+            whole = cast(PartitionedParameter, parameter)
             flat = {"dp": Flat(self._ranges[id(parameter)], tuple(whole.ds_shape))}
             # Autograd's own gradient is that of the gathered parameter.
             found[name] = ParameterLayout(flat, {}, flat)
@@ -160,7 +167,7 @@ class ParameterPartitions(Partitions):
 
     def held(self, name: str, parameter: nn.Parameter, kind: str) -> torch.Tensor | None:
         start, stop = self._ranges[id(parameter)][self._place]
-        whole: Any = parameter
+        whole = cast(PartitionedParameter, parameter)
         if kind != "main_grad":
             return self._without_padding(whole.ds_tensor, stop - start)
         if id(parameter) not in self._gradients or not parameter.requires_grad:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
 
+from ttrace_torch.frameworks.deepspeed_api import (
+    Engine,
+    PartitionedParameter,
+    ProcessGroup,
+    WiderInShards,
+    WiderWhole,
+)
 from ttrace_torch.frameworks.deepspeed_partitions import (
     NOTHING,
     GradientPartitions,
@@ -31,7 +38,7 @@ class FlatCopies(Partitions):
         self,
         groups: Sequence[Sequence[nn.Parameter]],
         flats: Sequence[torch.Tensor],
-        ranks: Sequence[Any] | None = None,
+        ranks: Sequence[ProcessGroup] | None = None,
     ) -> None:
         """ranks: for each group the process group that shards its copy; None if the copy is
         whole."""
@@ -54,18 +61,19 @@ class FlatCopies(Partitions):
         return self._updated.get(id(parameter))
 
 
-def partitions_of(engine: Any, world: int) -> Partitions:
+def partitions_of(engine: Engine, world: int) -> Partitions:
     """The partitions of the engine's optimizer over `world` ranks."""
-    optimizer = getattr(engine, "optimizer", None)
-    cut = [p for p in engine.parameters() if hasattr(p, "ds_tensor")]
+    optimizer: Any = getattr(engine, "optimizer", None)
+    cut = [cast(PartitionedParameter, p) for p in engine.parameters() if hasattr(p, "ds_tensor")]
     if cut:
         return ParameterPartitions(optimizer, cut, world)
     if hasattr(optimizer, "round_robin_bit16_groups"):
         return GradientPartitions(optimizer, world)
-    wider: Any = optimizer
-    if hasattr(wider, "fp32_groups_flat_partition"):
-        ranks = wider.real_dp_process_group
-        return FlatCopies(wider.bf16_groups, wider.fp32_groups_flat_partition, ranks)
-    if hasattr(wider, "fp32_groups_flat"):
-        return FlatCopies(wider.fp16_groups, wider.fp32_groups_flat)
+    if hasattr(optimizer, "fp32_groups_flat_partition"):
+        shards = cast(WiderInShards, optimizer)
+        flats, ranks = shards.fp32_groups_flat_partition, shards.real_dp_process_group
+        return FlatCopies(shards.bf16_groups, flats, ranks)
+    if hasattr(optimizer, "fp32_groups_flat"):
+        whole = cast(WiderWhole, optimizer)
+        return FlatCopies(whole.fp16_groups, whole.fp32_groups_flat)
     return Partitions()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
 from ttrace_torch.capture.calls import in_backward
 from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks.deepspeed_api import Engine
 from ttrace_torch.frameworks.framework import Listener, StepWatch
 
 _OWN = "say which it is with `with tracer.microbatch(n)` around each forward and backward"
@@ -22,7 +23,7 @@ class MicroSteps:
     without gradients, such as an evaluation, are not counted.
     """
 
-    def __init__(self, engine: Any, tracer: Listener, place: int) -> None:
+    def __init__(self, engine: Engine, tracer: Listener, place: int) -> None:
         self._engine = engine
         self._tracer = tracer
         self._share = int(engine.gradient_accumulation_steps())
@@ -62,7 +63,7 @@ class MicroSteps:
                 f"(gradient_accumulation_steps); {_OWN}"
             )
 
-    def _followed(self, backward: Any) -> Any:
+    def _followed(self, backward: Callable[..., Any]) -> Callable[..., Any]:
         def traced_backward(*args: Any, **kwargs: Any) -> Any:
             if self._counted and self._counted != self._backwards + 1:
                 self._tracer.spoil(

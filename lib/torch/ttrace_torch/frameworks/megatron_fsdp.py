@@ -17,6 +17,7 @@ from torch import nn
 from ttrace_torch.base.names import ModelNames
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.framework import Framework, Listener, Watch
+from ttrace_torch.frameworks.megatron_fsdp_api import Buffers
 from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.dtensor import storage_of
 from ttrace_torch.layout.layouts import ParameterLayout
@@ -38,7 +39,7 @@ class MegatronFSDP(Framework):
         self.label = f"megatron-fsdp {version}".strip()
         self._model_class = type(model.module).__name__
         self._summed = bool(getattr(model, "calculate_per_token_loss", False))
-        buffers = model.param_and_grad_buffer
+        buffers: Buffers = model.param_and_grad_buffer
         meshes = {one.device_mesh for one in buffers.dist_main_weight.values()}
         if len(meshes) != 1 or next(iter(meshes)).ndim != 1:
             raise TraceError(
@@ -110,7 +111,7 @@ class _Watch(OptimizerWatch):
                 yield state._replace(value=value)
 
 
-def _placements(buffers: Any, ranks: int) -> Iterator[tuple[str, Placement]]:
+def _placements(buffers: Buffers, ranks: int) -> Iterator[tuple[str, Placement]]:
     """Name -> the ranges of a parameter on the ranks, of those that are sharded."""
     if buffers.bucketing_policy.data_parallel_sharding_strategy == "no_shard":
         return

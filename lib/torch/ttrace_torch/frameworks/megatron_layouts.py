@@ -8,13 +8,14 @@ tp instead.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Callable
+from typing import Callable
 
 import torch
 from torch import nn
 
 from ttrace_torch.base.names import ModelNames, matching
 from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks.megatron_api import TransformerConfig
 from ttrace_torch.layout.layouts import ModuleLayout, Rule
 from ttrace_torch.layout.placements import Only, Placement, Placements, Shard, Strided, Zigzag
 
@@ -22,7 +23,7 @@ Table = dict[str, Placement]
 
 
 def module_layouts(
-    names: ModelNames, config: Any, sizes: Mapping[str, int], described: Sequence[str]
+    names: ModelNames, config: TransformerConfig, sizes: Mapping[str, int], described: Sequence[str]
 ) -> dict[str, ModuleLayout]:
     """Canonical name -> layout, for every module.
 
@@ -51,14 +52,14 @@ def module_layouts(
 class _Rules:
     """Class name, or last component of a module's name -> layout, without axes of one rank."""
 
-    def __init__(self, config: Any, sizes: Mapping[str, int]) -> None:
+    def __init__(self, config: TransformerConfig, sizes: Mapping[str, int]) -> None:
         self._config = config
         self._sizes = sizes
         self._sequence_parallel = bool(config.sequence_parallel)
         # [sequence, batch, hidden], and [batch, sequence, ...] before the embedding.
         self._hidden = self._on(cp=Zigzag(0), tp=Shard(0) if self._sequence_parallel else None)
         self._tokens = self._on(cp=Zigzag(1))
-        self._by_class: dict[str, Callable[[str, Any], ModuleLayout]] = {
+        self._by_class: dict[str, Callable[[str, nn.Module], ModuleLayout]] = {
             "VocabParallelEmbedding": self._word_embedding,
             "Embedding": lambda *_: ModuleLayout(self._tokens, self._tokens),
             "LanguageModelEmbedding": self._embedding,
@@ -106,18 +107,18 @@ class _Rules:
     def _on(self, **placements: Placement | None) -> Table:
         return {a: p for a, p in placements.items() if p is not None and self._sizes[a] > 1}
 
-    def _word_embedding(self, name: str, module: Any) -> ModuleLayout:
+    def _word_embedding(self, name: str, module: nn.Module) -> ModuleLayout:
         if not getattr(module, "reduce_scatter_embeddings", False):
             return ModuleLayout(self._tokens, self._tokens)
         # Scattered within the embedding, and transposed for that; the whole model's output is not.
         output = self._on(cp=Zigzag(1), tp=Shard(1))
         return ModuleLayout(self._tokens, output, output_swap=(0, 1))
 
-    def _embedding(self, name: str, module: Any) -> ModuleLayout:
+    def _embedding(self, name: str, module: nn.Module) -> ModuleLayout:
         scattered = getattr(module, "scatter_to_sequence_parallel", True)
         return ModuleLayout(self._tokens, self._hidden if scattered else self._on(cp=Zigzag(0)))
 
-    def _column(self, name: str, module: Any) -> ModuleLayout:
+    def _column(self, name: str, module: nn.Module) -> ModuleLayout:
         gated = self._config.gated_linear_unit and name.endswith("linear_fc1")
         gathered = getattr(module, "gather_output", False)
         cut = None if gathered else Strided(-1, 2) if gated else Shard(-1)
@@ -128,10 +129,10 @@ class _Rules:
             [self._on(cp=Zigzag(0), tp=cut), self._on(tp=bias)],
         )
 
-    def _row(self, name: str, module: Any) -> ModuleLayout:
+    def _row(self, name: str, module: nn.Module) -> ModuleLayout:
         return ModuleLayout([self._on(cp=Zigzag(0), tp=Shard(-1))], [self._hidden])
 
-    def _layer(self, name: str, module: Any) -> ModuleLayout:
+    def _layer(self, name: str, module: nn.Module) -> ModuleLayout:
         return ModuleLayout(self._states_first, [self._hidden])
 
     def _states_first(self, index: int, tensor: torch.Tensor) -> Placements:
@@ -144,7 +145,7 @@ class _Rules:
             return {}
         return self._on(cp=Zigzag(2) if tensor.dtype == torch.bool else Zigzag(0))
 
-    def _core_attention(self, name: str, module: Any) -> ModuleLayout:
+    def _core_attention(self, name: str, module: nn.Module) -> ModuleLayout:
         groups = self._config.num_query_groups
         if groups % self._sizes["tp"]:
             raise TraceError(
@@ -155,18 +156,18 @@ class _Rules:
         heads = self._on(cp=Zigzag(0), tp=Shard(2))
         return ModuleLayout(lambda i, tensor: heads if i < 3 else self._beside(tensor), [heads])
 
-    def _scores(self, name: str, module: Any) -> ModuleLayout:
+    def _scores(self, name: str, module: nn.Module) -> ModuleLayout:
         scores = self._on(cp=Zigzag(2), tp=Shard(1))
         return ModuleLayout(lambda i, tensor: self._beside(tensor) if i else scores, [scores])
 
-    def _router(self, name: str, module: Any) -> ModuleLayout:
+    def _router(self, name: str, module: nn.Module) -> ModuleLayout:
         # [sequence · batch, experts], the sequence slowest.
         return ModuleLayout([self._hidden], self._hidden)
 
-    def _block(self, name: str, module: Any) -> ModuleLayout:
+    def _block(self, name: str, module: nn.Module) -> ModuleLayout:
         return self._of_container(self._states_first, lambda *_: self._hidden)
 
-    def _model(self, name: str, module: Any) -> ModuleLayout:
+    def _model(self, name: str, module: nn.Module) -> ModuleLayout:
         logits = self._on(cp=Zigzag(1), tp=Shard(-1) if module.parallel_output else None)
         return self._of_container(
             # Token ids, positions and labels, and a mask.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from torch import distributed
 
 from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks.megatron_api import ParallelState, ProcessGroup, TransformerConfig
 from ttrace_torch.layout.megatron_attributes import EXPERT_MESH
 from ttrace_torch.layout.mesh import Mesh
 
@@ -21,9 +21,9 @@ _ORDERS = (("pp", "dp", "cp", "tp"), ("dp", "pp", "cp", "tp"))
 _EXPERT_ORDERS = (("pp", "edp", "ep", "etp"), ("edp", "pp", "ep", "etp"))
 
 
-def parallel_state() -> Any:
+def parallel_state() -> ParallelState:
     """The module `megatron.core.parallel_state`. Throws TraceError if it has no groups yet."""
-    state: Any = sys.modules.get("megatron.core.parallel_state")
+    state: ParallelState | None = sys.modules.get("megatron.core.parallel_state")
     if state is None or not state.model_parallel_is_initialized():
         raise TraceError(
             "a Megatron model without Megatron's process groups: call "
@@ -32,7 +32,7 @@ def parallel_state() -> Any:
     return state
 
 
-def sizes(state: Any) -> dict[str, int]:
+def sizes(state: ParallelState) -> dict[str, int]:
     """Axis -> number of ranks, of the default mesh and the experts'."""
     return {
         "pp": state.get_pipeline_model_parallel_world_size(),
@@ -45,7 +45,7 @@ def sizes(state: Any) -> dict[str, int]:
     }
 
 
-def meshes(state: Any, config: Any) -> dict[str, Mesh]:
+def meshes(state: ParallelState, config: TransformerConfig) -> dict[str, Mesh]:
     """Name -> mesh; the default mesh is called "".
 
     config: the model's configuration; without experts in it there is no mesh for experts.
@@ -72,7 +72,9 @@ def meshes(state: Any, config: Any) -> dict[str, Mesh]:
     return found
 
 
-def _grid(orders: Sequence[Sequence[str]], extents: dict[str, int], groups: dict[str, Any]) -> Mesh:
+def _grid(
+    orders: Sequence[Sequence[str]], extents: dict[str, int], groups: dict[str, ProcessGroup]
+) -> Mesh:
     rank = distributed.get_rank()
     lines = {axis: list(distributed.get_process_group_ranks(g)) for axis, g in groups.items()}
     for order in orders:

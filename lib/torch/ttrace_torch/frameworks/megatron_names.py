@@ -6,12 +6,13 @@ chunks of a model have one set of names.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from torch import nn
 
 from ttrace_torch.base.names import ROOT, WRAPPERS, Naming
 from ttrace_torch.errors import TraceError
+from ttrace_torch.frameworks.megatron_api import Model, ParallelState
 
 TIED = "embedding.word_embeddings.weight"
 _HEAD = "output_layer.weight"
@@ -29,11 +30,11 @@ def parts_of(model: Any) -> list[nn.Module]:
     return parts
 
 
-def inner(part: nn.Module) -> Any:
+def inner(part: nn.Module) -> Model:
     """The chunk without its wrappers."""
     while isinstance(getattr(part, "module", None), nn.Module) and not hasattr(part, "decoder"):
-        part = part.module  # type: ignore[assignment]
-    return part
+        part = cast(nn.Module, part.module)
+    return cast(Model, part)
 
 
 def holds_copy_of_embedding(part: nn.Module) -> bool:
@@ -44,14 +45,14 @@ def holds_copy_of_embedding(part: nn.Module) -> bool:
 
 
 class MegatronNaming(Naming):
-    """Names of a model in Megatron's chunks. `state` is `megatron.core.parallel_state`.
+    """Names of a model in Megatron's chunks.
 
     A rank has the first or the last chunk, and with virtual stages others between them. A module
     that every chunk has is recorded for the first and the last chunk, which have the whole model's
     input or output.
     """
 
-    def __init__(self, state: Any) -> None:
+    def __init__(self, state: ParallelState) -> None:
         self._state = state
 
     def parts(self, model: Any) -> list[nn.Module]:

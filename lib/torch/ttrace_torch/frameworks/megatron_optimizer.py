@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from torch import nn
 
 from ttrace_torch.base.names import ModelNames
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.framework import Listener
+from ttrace_torch.frameworks.megatron_api import DataParallel, InnerOptimizer, Optimizer
 from ttrace_torch.optimizer.state import StateTensor, state_tensors
 from ttrace_torch.optimizer.watch import entries_of, held_in, updated_tensors
 
@@ -19,7 +20,7 @@ Range = tuple[int, int]
 class MegatronOptimizerWatch:
     """Follows a `MegatronOptimizer`, chained ones included, by wrapping its `step`."""
 
-    def __init__(self, optimizer: Any, tracer: Listener) -> None:
+    def __init__(self, optimizer: Optimizer, tracer: Listener) -> None:
         self._optimizer = optimizer
         self._count = 0
         self._before = vars(optimizer).get("step")
@@ -72,7 +73,7 @@ class MegatronOptimizerWatch:
         found = set().union(*(held for _, held in known if held is not None))
         return None if found and any(_shards(one) for one, _ in known) else found
 
-    def _known(self, names: ModelNames) -> Iterator[tuple[Any, dict[int, str]]]:
+    def _known(self, names: ModelNames) -> Iterator[tuple[InnerOptimizer, dict[int, str]]]:
         """Each optimizer with a torch optimizer inside, and id of its updated tensors ->
         canonical name."""
         by_id = updated_tensors(names)
@@ -86,7 +87,7 @@ class MegatronOptimizerWatch:
             yield one, known
 
 
-def _torch_optimizers(optimizer: Any) -> list[Any]:
+def _torch_optimizers(optimizer: Any) -> list[InnerOptimizer]:
     """The optimizers that have a torch optimizer inside."""
     chained = getattr(optimizer, "chained_optimizers", None)
     found = [optimizer] if chained is None else [o for c in chained for o in _torch_optimizers(c)]
@@ -123,7 +124,7 @@ def ranges_of(parts: Sequence[nn.Module]) -> dict[int, list[Range]]:
                 "num_distributed_optimizer_instances: gradients that are cut within an instance "
                 "and reduced between them are not described; set it to 1 for traced runs"
             )
-        model: Any = part
+        model = cast(DataParallel, part)
         for buffer in [*model.buffers, *model.expert_parallel_buffers]:
             for parameter, (start, stop, bucket_number) in buffer.param_index_map.items():
                 bucket = buffer.buckets[bucket_number]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from torch import nn
 
 from ttrace_torch.base.names import ModelNames
+from ttrace_torch.frameworks.megatron_api import ParallelState
 from ttrace_torch.frameworks.megatron_mesh import REPLICAS_MESH, meshes
 from ttrace_torch.frameworks.megatron_names import TIED, inner
 from ttrace_torch.frameworks.megatron_optimizer import ranges_of
@@ -18,7 +18,7 @@ from ttrace_torch.layout.placements import Flat, OnMesh, Partial, Placement, Pla
 
 
 def parameter_layouts(
-    names: ModelNames, parts: Sequence[nn.Module], sizes: Mapping[str, int], state: Any
+    names: ModelNames, parts: Sequence[nn.Module], sizes: Mapping[str, int], state: ParallelState
 ) -> dict[str, ParameterLayout]:
     """Canonical name -> layout, for every parameter.
 

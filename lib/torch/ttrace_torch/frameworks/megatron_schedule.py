@@ -6,12 +6,13 @@ import inspect
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, Callable
 
 from torch import nn
 
 from ttrace_torch.base.microbatch import Batch, MicroBatches
 from ttrace_torch.frameworks.framework import Listener, StepWatch
+from ttrace_torch.frameworks.megatron_api import ParallelState, Schedules
 from ttrace_torch.frameworks.megatron_names import MegatronNaming, inner
 
 
@@ -23,7 +24,7 @@ class ScheduleWatch:
     a parameter's n-th backward is that of the n-th micro-batch.
     """
 
-    def __init__(self, tracer: Listener, parts: Sequence[nn.Module], state: Any) -> None:
+    def __init__(self, tracer: Listener, parts: Sequence[nn.Module], state: ParallelState) -> None:
         self._tracer = tracer
         self._parts = parts
         self._state = state
@@ -41,7 +42,9 @@ class ScheduleWatch:
     def watching(self) -> Iterator[StepWatch]:
         """Wraps the schedule's forward step and the model's reduction of gradients."""
         with ExitStack() as stack:
-            schedules: Any = sys.modules.get("megatron.core.pipeline_parallel.schedules")
+            schedules: Schedules | None = sys.modules.get(
+                "megatron.core.pipeline_parallel.schedules"
+            )
             if schedules is not None:
                 forward = schedules.forward_step
                 stack.callback(setattr, schedules, "forward_step", forward)
@@ -53,7 +56,7 @@ class ScheduleWatch:
                     config.finalize_model_grads_func = self._final(reduce)
             yield StepWatch(self._backward_batch)
 
-    def _numbered(self, forward: Any) -> Any:
+    def _numbered(self, forward: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(forward)
 
         def forward_step(*args: Any, **kwargs: Any) -> Any:
@@ -67,7 +70,7 @@ class ScheduleWatch:
 
         return forward_step
 
-    def _final(self, reduce: Any) -> Any:
+    def _final(self, reduce: Callable[..., Any]) -> Callable[..., Any]:
         def finalize_model_grads(*args: Any, **kwargs: Any) -> Any:
             done = reduce(*args, **kwargs)
             self._tracer.main_grads()
