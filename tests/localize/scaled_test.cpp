@@ -85,6 +85,14 @@ TEST_CASE("a factor has the digits that are known of it, and the fraction that i
   CHECK(describe_factor(0, 0) == "0");
 }
 
+TEST_CASE("a factor in a sentence has few digits, and is never one") {
+  CHECK(shortest_factor(0.5, 0) == "1/2");
+  CHECK(shortest_factor(0.9731234, 1e-9) == "0.973");
+  CHECK(shortest_factor(0.99957312, 1e-9) == "0.99957");
+  CHECK(shortest_factor(1.00043123, 1e-9) == "1.00043");
+  CHECK(shortest_factor(1 - 1.5e-6, 1e-12) == "0.9999985");
+}
+
 TEST_CASE("a factor that is not one is never printed as one") {
   CHECK(describe_factor(1.004, 0.1) == "1.004");
   CHECK(describe_factor(1 + 3e-9, 1e-3) == "1.000000003");

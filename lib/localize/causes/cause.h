@@ -168,7 +168,7 @@ std::vector<Cause> find_missing_layer(const std::string& group, const trace::Sou
 // digits are added until it differs. A fraction (n, 1/n, n/(n ± 1), or of numbers up to 16) is
 // named where a factor that is as uncertain would rarely come as near to one by chance.
 std::string describe_factor(double factor, double uncertainty);
-// "1/2": the fraction where one stands out, else "0.973", with few digits.
+// "1/2": the fraction where one stands out, else "0.973", with few digits; never "1".
 std::string shortest_factor(double factor, double uncertainty);
 
 struct StaleFacts {

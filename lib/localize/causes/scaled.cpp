@@ -2,7 +2,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 #include <optional>
 
 #include "base/functions.h"
@@ -125,12 +124,13 @@ std::string describe_axis(double factor, double uncertainty, const Case& the_cas
 std::string describe_factor(double factor, double uncertainty) {
   std::string text = decimal(factor, uncertainty);
   constexpr double kReach = 2;
+  constexpr double kRoundedFactor = 1e-7;
   constexpr double kMostByChance = 0.25;
   const double size = std::abs(factor);
-  const double least = 4 * std::numeric_limits<double>::epsilon() * size;
-  const double reach = std::max(kReach * uncertainty, least);
+  // A factor may have been rounded to f32 before it was used.
+  const double reach = std::max(kReach * uncertainty, kRoundedFactor * size);
   if (!(size > 0)) return text;
-  const auto fraction = fraction_near(size, std::max(reach, 1e-7 * size));
+  const auto fraction = fraction_near(size, reach);
   if (!fraction || fraction->denominator == 1) return text;
   if (2 * reach > kMostByChance * spacing_around(*fraction)) return text;
   const std::string words =
@@ -144,7 +144,10 @@ std::string shortest_factor(double factor, double uncertainty) {
   const std::size_t fraction = text.find(" = ");
   if (fraction != std::string::npos) return text.substr(fraction + 3);
   constexpr std::size_t kMostDigits = 6;  // nobody would write more
-  return text.size() <= kMostDigits ? text : base::short_number(factor);
+  if (text.size() <= kMostDigits) return text;
+  std::string three = base::short_number(factor);
+  // What is nearer to one is told by the first two digits of its distance.
+  return three == "1" ? decimal(factor, std::abs(factor - 1) / 10) : three;
 }
 
 std::vector<Cause> find_scaled(const Case& the_case) {
