@@ -27,7 +27,7 @@ std::uint64_t round(std::uint64_t lane, std::uint64_t input) {
   return std::rotl(lane + input * kPrime2, 31) * kPrime1;
 }
 
-// Adds all whole stripes, and leaves `bytes` what is behind them.
+// Sums all whole stripes, and sets `bytes` to the rest behind them.
 std::uint64_t sum_of_stripes(std::span<const std::byte>& bytes, std::uint64_t seed) {
   std::array<std::uint64_t, 4> lanes{seed + kPrime1 + kPrime2, seed + kPrime2, seed,
                                      seed - kPrime1};

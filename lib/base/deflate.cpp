@@ -92,7 +92,7 @@ bool inflate_gzip(std::string_view bytes, std::string& out) {
 
 #endif
 
-// What the end of a gzip file says of the size of its text, modulo 2^32.
+// Returns the size of the text, modulo 2^32, as the last bytes of a gzip file state it.
 std::uint64_t promised_size(std::string_view bytes) {
   std::uint64_t size = 0;
   for (std::size_t i = 0; i < 4; ++i) {
@@ -119,10 +119,10 @@ std::string gzip_compressed(std::string_view text) { return compressed(text, kWi
 
 std::string gunzipped(std::string bytes, const std::string& file) {
   constexpr std::size_t kSmallest = 18;         // header and trailer
-  constexpr std::uint64_t kMostPerByte = 1032;  // of deflate: a larger promise is a lie
+  constexpr std::uint64_t kMostPerByte = 1032;  // deflate reaches no higher ratio
   if (!bytes.starts_with("\x1f\x8b")) return bytes;
   const std::uint64_t size = bytes.size() < kSmallest ? 0 : promised_size(bytes);
-  // What a cut file ends with is no size, and mostly a larger one than it can hold.
+  // A truncated file ends in other bytes, which mostly read as a size beyond this ratio.
   if (bytes.size() >= kSmallest && size / kMostPerByte <= bytes.size()) {
     if (size > kLargestText) {
       throw input_error(file, ": its text is larger than ", human_bytes(kLargestText),

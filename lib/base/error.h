@@ -22,7 +22,7 @@ class InputError;
 class Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {}
-  // A sliced input error would pass the handlers that expect one.
+  // Handlers of input errors would not catch a sliced copy of one.
   Error(const InputError&) = delete;
 
   const char* what() const noexcept override { return message_.c_str(); }

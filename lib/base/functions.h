@@ -1,7 +1,7 @@
-// The functions of real numbers that the C library has too, as our own: the library's last bits
-// depend on its version and on the processor, so that a report would. These are made of additions,
-// multiplications, divisions and square roots alone, in one order, which IEEE 754 rounds in one
-// way. Nothing outside this folder calls the C library's (tests/architecture/check_functions.py).
+// Our own versions of the C library's functions of real numbers. The last bits of the library's
+// results depend on its version and on the processor; a report must not. These use additions,
+// multiplications, divisions and square roots alone, in a fixed order, which IEEE 754 rounds in one
+// way. Nothing outside this folder calls the library's (tests/architecture/check_functions.py).
 //
 // Errors over the whole range, in units in the last place of the exact result, subnormal ones
 // included; of log_gamma, as a share of the result or of 1 where that is smaller:
@@ -13,7 +13,7 @@
 //   log_gamma                                           2^-45
 //
 // tests/base/functions_test.cpp holds random and hard arguments against mpmath. Zeros keep their
-// sign, infinite arguments give limits, and no number stays no number, as C's Annex F says.
+// sign, infinite arguments give limits, and NaN stays NaN, as C's Annex F says.
 #pragma once
 
 // IWYU pragma: begin_exports

@@ -1,5 +1,5 @@
-// An optional value on the heap. It takes one pointer where there is none, so that a record of
-// which there are a million may have many large members that few of them use.
+// An optional value on the heap. An empty one takes one pointer: this saves memory in records that
+// exist a million times and mostly leave their large members empty.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // Which vector instructions this machine and its operating system offer, and which of them all
-// kernels use. Asks the processor, as __builtin_cpu_supports is what the compiler's runtime makes
-// of it: zig's says no to everything, and clang 16 does not know F16C.
+// kernels use. Asks the processor itself: __builtin_cpu_supports depends on the compiler, and zig's
+// answers no to everything, while clang 16's does not know F16C.
 #pragma once
 
 #include <string_view>
@@ -46,13 +46,13 @@ inline const InstructionSets& machine_instruction_sets() {
   return found;
 }
 
-// Those that are in use: all of the machine, unless they were limited.
+// The sets that kernels use: all of the machine, unless limit_instruction_sets() was called.
 inline InstructionSets& instruction_sets() {
   static InstructionSets used = machine_instruction_sets();
   return used;
 }
 
-// Before any work: kernels stay with what they found when they were first used.
+// Call it before any work: a kernel keeps the set that it found at its first use.
 inline void limit_instruction_sets(std::string_view isa) {
   const InstructionSets& machine = machine_instruction_sets();
   instruction_sets().v4 = machine.v4 && isa == "x86-64-v4";

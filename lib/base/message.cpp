@@ -27,7 +27,7 @@ std::string text_of(const Message::Value& value) {
   return printable(std::get<std::string>(value));
 }
 
-// Renders what stands between two braces.
+// Renders `field`, the text between two braces.
 std::string rendered_field(const Message& message, std::string_view field) {
   if (const std::size_t colon = field.find(':'); colon != std::string_view::npos) {
     return plural(count_of(message, field.substr(0, colon)), field.substr(colon + 1));

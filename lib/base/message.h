@@ -1,5 +1,5 @@
-// A message for people as a template with named, typed values, as in structured logging: who writes
-// it says what happened in numbers and names, and every format renders it in its own way.
+// A message for people as a template with named, typed values, as in structured logging: the code
+// states what happened in numbers and names, and every format renders it in its own way.
 #pragma once
 
 #include <cstdint>

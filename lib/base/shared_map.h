@@ -11,7 +11,7 @@
 
 namespace ttrace::base {
 
-// Has the members of std::map that are needed, and those that change nothing only for reading.
+// Has the members of std::map that are needed; its iterators and find() are for reading only.
 template <typename Key, typename Value>
 class SharedMap {
  public:

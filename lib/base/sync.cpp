@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What fsync() fails with where the file system has no such operation.
+// Whether fsync() failed because the file system has no such operation.
 bool is_unsupported(int error) { return error == EINVAL || error == ENOTSUP || error == ENOSYS; }
 
 int sync_one(const std::string& path, int flags) {

@@ -1,5 +1,5 @@
-// Makes the system write files to the disk: what was written may otherwise still be lost, and an
-// error of writing it may be reported to nobody.
+// Makes the system write files to the disk. Otherwise written bytes may still be lost, and the
+// system may report a write error to nobody.
 #pragma once
 
 #include <string>

@@ -20,7 +20,7 @@ struct AbsentShards {
 // Returns, by key, the tensors that a rank lacks although it recorded the step and closed its
 // trace: those with an `absent_on`, and main gradients and updated parameters where the rank has
 // another tensor of the parameter. Which values a module has on a rank depends on the rank's
-// micro-batches and tokens, so of values only `absent_on` counts.
+// micro-batches and tokens, so for values only `absent_on` counts.
 std::vector<AbsentShards> absent_shards(const trace::Manifest& manifest);
 
 // "rank 1 of 2 recorded step 0 but lacks it"

@@ -80,7 +80,7 @@ class EntryCheck {
     }
   }
 
-  // Whether an axis that is applied after `axis` gives numbers that could contradict what it
+  // Whether an axis that is applied after `axis` states sizes that could contradict what `axis`
   // leaves.
   bool checked_later(std::size_t axis) const {
     for (std::size_t a = 0; a < views_.size(); ++a) {
@@ -93,7 +93,8 @@ class EntryCheck {
 
   void cut_all(std::size_t axis) {
     if (!cuts(*views_[axis].placement)) return;
-    // The first coordinate shows whether the numbers fit; the others only leave other shapes.
+    // The first coordinate shows whether the sizes fit; the others only leave shapes for later
+    // axes.
     const std::uint64_t count = checked_later(axis) ? views_[axis].held.size() : 1;
     Examples left;
     for (const auto& [shape, example] : examples_) {
@@ -186,7 +187,8 @@ class EntryCheck {
 
 using EntriesByKey = std::map<trace::TensorKey, const trace::TensorEntry*>;
 
-// Checks that a rank's shard of the index names the rows of the tensor that the rank has.
+// Checks the layout of the index: every rank that holds rows of the tensor has the shard of the
+// index that names them.
 void check_index(const trace::TensorEntry& entry, const trace::Mesh& mesh, const std::string& axis,
                  const trace::Rows& rows, const EntriesByKey& indices) {
   const auto found = indices.find(index_key(entry.key, rows.index));

@@ -183,7 +183,7 @@ class RuleApplication {
                        const tensor::Shape& local) {
     for (const auto& [axis, placement] : entry.placements) {
       const auto* shard = std::get_if<trace::Shard>(&placement);
-      if (shard != nullptr && shard->sizes) return true;  // then they are not equal anyway
+      if (shard != nullptr && shard->sizes) return true;  // its shards may have different extents
     }
     try {
       return local_shape(entry, mesh) == local;

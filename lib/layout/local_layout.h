@@ -13,8 +13,8 @@ namespace ttrace::layout {
 using tensor::Range;
 using tensor::Ranges;
 
-// More boxes than this of all ranks of a tensor together are no layout of a training job but a
-// damaged manifest, and would take the memory of the machine.
+// The most boxes of all ranks of a tensor together. Only a damaged manifest has more, and they
+// would take the memory of the machine.
 inline constexpr std::size_t kMostBoxes = std::size_t{1} << 22;
 
 // A box of the logical tensor and the box of equal extent that it is in the rank's array.

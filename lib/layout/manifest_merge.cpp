@@ -32,7 +32,7 @@ const Numbers* find(const std::map<std::string, Numbers>& values, const std::str
   return found == values.end() ? nullptr : &found->second;
 }
 
-// The first axis, by name, of which the entries do not say the same.
+// Returns what differs at the first axis, by name, that the entries describe differently.
 std::optional<EntryDifference> layout_difference(const trace::TensorEntry& first,
                                                  const trace::TensorEntry& second) {
   std::set<std::string_view> axes;
@@ -69,7 +69,7 @@ bool same_mesh(const trace::Mesh& first, const trace::Mesh& second) {
     return false;
   }
   if (first.ranks == second.ranks) return true;
-  // One of them may spell the row-major order out.
+  // One mesh may list its ranks in the row-major order that the other one leaves out.
   const std::uint64_t size = mesh_size(first);
   for (std::uint64_t i = 0; i < size; ++i) {
     if (rank_at(first, i) != rank_at(second, i)) return false;
@@ -216,7 +216,7 @@ void ManifestMerge::merge_tensors() {
   whole_.tensors.reserve(tensors_.size());
   for (Tensor& tensor : tensors_) {
     trace::TensorEntry& entry = tensor.entry;
-    // Also where the coarsest is the stored one: the first rank may name a finer one.
+    // Set even where the coarsest type is the stored one: the first rank may name a finer type.
     if (entry.computed_in || tensor.computed_in != entry.dtype) {
       entry.computed_in = tensor.computed_in;
     }

@@ -29,9 +29,9 @@ class RunMerge {
   // any.
   bool asked(std::uint64_t rank, const trace::TensorEntry& entry) const;
 
-  // Those of the lowest rank, with `recorded` (the kinds and the finished steps that all ranks that
-  // record anything have in common, and the modules of any; absent where a rank lacks it) and
-  // `unfinished` of all ranks. Entries of `incomplete` that differ only in ranks are one.
+  // The facts of the lowest rank, with `unfinished` of all. Its `recorded` (absent where a rank
+  // lacks it) has the kinds and finished steps common to all ranks that record anything, and the
+  // modules of any. Entries of `incomplete` that differ only in ranks are one.
   trace::RunFacts facts() const;
 
  private:

@@ -38,12 +38,12 @@ class PresentRanks {
 // held_at names the axes of which not all coordinates have the tensor. The entry's own held_at is
 // kept, and so is "only". All coordinates of an axis that cuts have the tensor. Coordinates of a
 // partial axis of which every rank is lost count as having it: without their terms the value is
-// unknown. Those of a replicating axis do not count: nothing is known of lost replicas.
+// unknown. Such coordinates of a replicating axis do not count: nothing is known of lost replicas.
 //
-// absent_on names the ranks that should have recorded a shard by this (unless it is known to be
-// empty) and by what they were asked. Throws an input error naming key and ranks if a rank has no
-// shard and its manifest does not say what it was asked, if a rank has a shard that it should not,
-// or if it does not lie on the mesh.
+// absent_on names the ranks without a shard that held_at and their own settings say they should
+// have recorded, unless the shard is known to be empty. Throws an input error naming key and ranks
+// if a rank has no shard and its manifest does not say what it was asked, if a rank has a shard
+// that it should not, or if it does not lie on the mesh.
 void set_ranks(trace::TensorEntry& entry, const std::vector<std::uint64_t>& recorders,
                const PresentRanks& present, const RunMerge& run);
 

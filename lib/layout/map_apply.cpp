@@ -205,7 +205,7 @@ std::vector<MapRule> without_drops(const std::vector<MapRule>& rules) {
 
 void add_to(const trace::Module& from, trace::Module& into) {
   if (from.computed_from || into.computed_from) {
-    // Absent, it is the inputs.
+    // An absent computed_from stands for the inputs.
     into.computed_from = into.computed_from.value_or(into.inputs);
     add_missing(from.computed_from.value_or(from.inputs), *into.computed_from);
   }
@@ -234,7 +234,8 @@ std::vector<trace::Module> mapped_modules(const std::vector<MapRule>& all_rules,
   const std::vector<MapRule> rules = without_drops(all_rules);
   if (rules.empty()) return modules;
   std::vector<trace::Module> mapped;
-  std::map<std::string, std::size_t> made;  // by name: what several become is one producer
+  std::map<std::string, std::size_t> made;  // by name: modules that get one name become one
+                                            // producer
   for (const trace::Module& module : modules) {
     trace::Module here = module;
     here.params = mapped_names(rules, module.params, kOfParameters);

@@ -35,8 +35,8 @@ Resize resize_from(const JsonCursor& object) {
   return {object.require("dim").as_count(), object.require("size").as_count()};
 }
 
-// The captures of a match must determine every name that the rule makes, and to which whole each of
-// several tensors belongs.
+// The captures of a match must determine every name that the rule makes, and which whole each of
+// several tensors belongs to.
 void check_captures(const JsonCursor& json, const MapRule& rule) {
   const std::set<std::string>& known = rule.from[0].captures();
   for (const NamePattern& from : rule.from) {

@@ -34,12 +34,12 @@ class NamePattern {
   // what is in brackets is kept as the capture "[]".
   std::optional<Captures> match(std::string_view name) const;
 
-  // The name that the captures make of this pattern, which must be among them.
+  // This pattern with its captures filled in; `captures` must have all of them.
   std::string filled(const Captures& captures) const;
 
  private:
   struct Segment {
-    std::string literal;  // or, if `capture` is not empty, what it is called
+    std::string literal;  // if `capture` is not empty: the name of the capture
     std::string capture;
     bool dots = false;
   };

@@ -35,8 +35,8 @@ struct Recipe {
   std::uint64_t seed = 0;
   std::map<std::string, trace::Mesh> meshes;
   std::vector<Group> groups;
-  // Of all parameters, if there is one: `param_after_step` has the values that it makes, and the
-  // state exp_avg_sq has squares.
+  // The optimizer of all parameters, if there is one: `param_after_step` has the values that it
+  // makes, and the state exp_avg_sq has squares.
   std::optional<trace::OptimizerGroup> optimizer = {};
 
   std::uint64_t tensors() const;

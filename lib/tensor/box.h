@@ -86,8 +86,8 @@ struct Range {
 // Ranges of global indices, one after the other in local order; none of them empty.
 using Ranges = std::vector<Range>;
 
-// More ranges than this in one dimension of one rank are no layout of a training job but a damaged
-// manifest, and would take the memory of the machine.
+// The most ranges in one dimension of one rank. Only a damaged manifest has more, and they would
+// take the memory of the machine.
 inline constexpr std::size_t kMostRanges = std::size_t{1} << 20;
 
 // Number of indices.

@@ -24,8 +24,8 @@ enum class DType {
   kUInt32,
   kUInt64,
   kBool,
-  // Of the factors of products of float32 on a GPU, with ten bits of mantissa. Nothing is stored in
-  // it, and sums and everything else of such a step are in float32.
+  // A GPU rounds the factors of float32 products to it: ten bits of mantissa. No tensor is stored
+  // in it, and such a step computes sums and all else in float32.
   kTensorFloat32,
 };
 
@@ -40,9 +40,9 @@ inline constexpr std::array kAllDTypes{
 std::string_view dtype_name(DType dtype);
 // The name used in reports, e.g. "f8e4m3".
 std::string_view dtype_short_name(DType dtype);
-// Of a type in which tensors are stored.
+// Finds a type in which tensors are stored by its name.
 std::optional<DType> parse_dtype(std::string_view name);
-// Of a type in which something is computed: "tf32" as well.
+// Finds a type in which something is computed, "tf32" included.
 std::optional<DType> parse_precision(std::string_view name);
 // The type in which a step that computes in `dtype` keeps its values: float32 for tf32.
 DType kept_in(DType dtype);

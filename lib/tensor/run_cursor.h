@@ -27,8 +27,8 @@ class RunCursor {
   // Advances by `count` elements of any runs. That many must be left.
   void advance(std::uint64_t count);
 
-  // Whether the runs can be cut into groups of `together` elements. Only of a box of one run the
-  // last group may be smaller.
+  // Whether the runs can be cut into groups of `together` elements. Only in a box of one run may
+  // the last group be smaller.
   bool has_groups_of(std::uint64_t together) const { return one_run_ || run_ % together == 0; }
   // Writes where each group of the next `count` elements begins, in bytes from the beginning of the
   // frame, and advances. That many must be left, and all before them must have been whole groups.

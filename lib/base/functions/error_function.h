@@ -52,7 +52,7 @@ inline double error_function_far_from_0(double x) {
 inline double error_function(double x) {
   const double size = std::abs(x);
   if (size <= 0.875) return error_function_near_0(x);
-  // From 6 on it is 1; no number stays no number.
+  // From 6 on it is 1; NaN stays NaN.
   return std::copysign(error_function_far_from_0(size > 6 ? 6 : size), x);
 }
 

@@ -28,7 +28,7 @@ inline TwoPart growth_in_two_parts(double x) {
 
 inline double hyperbolic_tangent(double x) {
   const double size = std::abs(x);
-  // From 22 on it is 1; no number stays no number.
+  // From 22 on it is 1; NaN stays NaN.
   const TwoPart growth = growth_in_two_parts(size > 22 ? 44 : 2 * size);
   TwoPart divisor = exact_sum(growth.high, 2);
   divisor.low += growth.low;

@@ -3,7 +3,7 @@
 
 namespace ttrace::base {
 
-// For x > 0.
+// x must be above 0.
 double log_gamma(double x);
 
 }  // namespace ttrace::base

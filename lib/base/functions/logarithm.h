@@ -1,5 +1,5 @@
-// Logarithms. All come from one in two parts, so that they are rounded once: a power of ten has a
-// whole decimal logarithm.
+// Logarithms. All are computed in two parts and rounded once, so that the decimal logarithm of a
+// power of ten is whole.
 #pragma once
 
 #include <array>
@@ -25,17 +25,17 @@ inline Scaled scaled_near_1(double x) {
   return {std::bit_cast<double>(bits - (exponent << 52)), exponent};
 }
 
-// Near mantissas with the same first bits: a factor that brings them near 1, with so few bits that
-// products with 26 bits are exact, and minus its logarithm.
+// Mantissas with the same first bits. `factor` brings them near 1 and has so few bits that its
+// product with 26 bits is exact; `logarithm` is that of 1 / factor.
 struct NearMantissas {
   double factor = 1;
   TwoPart logarithm;
 };
 
-// From the sign on; the last seven are of the fraction.
+// Counted from the sign bit; the last seven belong to the fraction.
 inline constexpr int kBitsOfMantissa = 19;
 
-// By 2·(s + s³/3 + s⁵/5 + ...) with s = (x - 1)/(x + 1), where s² < 0.04.
+// Returns ln x as 2·(s + s³/3 + s⁵/5 + ...) with s = (x - 1)/(x + 1), where s² < 0.04.
 constexpr TwoPart logarithm_by_series(double x) {
   const TwoPart s = TwoPart{x - 1} / TwoPart{x + 1};
   const TwoPart square = s * s;
@@ -56,7 +56,7 @@ inline constexpr auto kNearMantissas = [] {
     const auto bits = (kFirstNearMantissas + i) << (64 - kBitsOfMantissa);
     const auto least = std::bit_cast<double>(bits);
     const double middle = least * (least < 1 ? 1 + 0x1p-9 / least : 1 + 0x1p-8 / least);
-    // Left as they are beside 1, whose logarithms are as small as what remains of a mantissa.
+    // The two entries beside 1 keep the factor 1: their mantissas are near 1 already.
     if (least == 1 || least == 1 - 0x1p-8) continue;
     all[i].factor = static_cast<int>(256 / middle + 0.5) / 256.0;
     const TwoPart logarithm = logarithm_by_series(all[i].factor);
@@ -69,7 +69,7 @@ inline constexpr auto kNearMantissas = [] {
 inline TwoPart logarithm_in_two_parts(Scaled x, double low = 0) {
   const auto& [factor, near] = kNearMantissas[first_bits(x.mantissa) - kFirstNearMantissas];
   const double upper = std::bit_cast<double>(std::bit_cast<std::uint64_t>(x.mantissa) >> 27 << 27);
-  // What remains to take the logarithm of is 1 + r, |r| < 2^-6.9.
+  // The logarithm of 1 + r remains, |r| < 2^-6.9.
   TwoPart r = exact_sum(upper * factor - 1, (x.mantissa - upper) * factor);
   if (low != 0) r = exact_sum(r.high, r.low + low * factor);
   constexpr double kFactors[] = {-1.0 / 10, 1.0 / 9, -1.0 / 8, 1.0 / 7,
@@ -93,7 +93,7 @@ inline TwoPart logarithm_in_two_parts(double x) {
   return logarithm_in_two_parts(scaled);
 }
 
-// `value`, where x is a finite number above 0, and what any logarithm is elsewhere.
+// Returns `value` for a finite x above 0, else the limit or NaN that all logarithms share.
 inline double logarithm_or_limit(double x, double value) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   value = x == 0 ? -kInfinite : value;
@@ -115,7 +115,7 @@ inline double logarithm_of_1_plus(double x) {
   if (std::abs(x) < 0x1p-54) return x;
   const TwoPart sum = exact_sum(1, x);
   const Scaled scaled = scaled_near_1(sum.high);
-  // Of an x of 2^60 or more the sum loses nothing that counts.
+  // For x of 2^60 or more, what the sum loses is too small to matter.
   const double low = x < 0x1p60 ? sum.low * (scaled.mantissa / sum.high) : 0;
   return logarithm_or_limit(sum.high, logarithm_in_two_parts(scaled, low).rounded());
 }

@@ -29,7 +29,7 @@ double power_of_positive(double x, double y) {
 }  // namespace
 
 double power(double x, double y) {
-  // Frequent ones, as fast as they can be.
+  // Shortcuts for the frequent exponents.
   if (y == 2) return x * x;
   if (y == 3 && std::abs(x) > 0x1p-300 && std::abs(x) < 0x1p300) {
     return (exact_product(x, x) * TwoPart{x}).rounded();

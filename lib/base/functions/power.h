@@ -3,7 +3,7 @@
 
 namespace ttrace::base {
 
-// As C's Annex F says for zeros, infinities, no numbers and x < 0.
+// Follows C's Annex F for zeros, infinities, NaN and x < 0.
 double power(double x, double y);
 
 }  // namespace ttrace::base

@@ -34,9 +34,9 @@ std::uint64_t digits_of_two_over_pi(std::uint64_t first) {
   return kTwoOverPi[word] << shift | kTwoOverPi[word + 1] >> (64 - shift);
 }
 
-// M. Payne and R. Hanek, Radian reduction for trigonometric functions (1983), in whole numbers. Of
-// x · 2/π = integer · 2^exponent · 2/π only those digits of 2/π count that do not add a multiple of
-// 4; 192 of them leave 190 digits behind the point, of which at most 62 are lost to a rest near 0.
+// M. Payne and R. Hanek, Radian reduction for trigonometric functions (1983), in whole numbers. x ·
+// 2/π is integer · 2^exponent · 2/π. Digits of 2/π that add a multiple of 4 are skipped; the next
+// 192 give 190 digits behind the point, of which a rest near 0 cancels at most 62.
 Angle reduce(double x) {
   const auto bits = std::bit_cast<std::uint64_t>(x);
   const std::uint64_t integer = (bits & 0xfffffffffffff) | 0x10000000000000;

@@ -1,4 +1,4 @@
-// sin x and cos x, of any finite x. Infinite: no number.
+// sin x and cos x of any finite x; NaN of an infinite x or NaN.
 #pragma once
 
 namespace ttrace::base {
