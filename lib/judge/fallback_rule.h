@@ -56,9 +56,9 @@ class TypicalSize {
 // uses an fp8 recipe.
 double fallback_multiplier(double epsilon, bool fp8);
 
-// The floor, in units of ε, of a tensor of which no noise run differs, before it is widened: with
-// the widening that of the fallback in f32 and f64, which are summed in themselves; 0 of narrow
-// types, whose errors come from single roundings.
+// The floor, in units of ε, of a tensor in which no noise run differs. In f32 and f64, which are
+// summed in their own precision, widening it for few elements gives the fallback's multiplier; in
+// narrow types, whose errors come from single roundings, it is 0.
 double unreached_floor(double epsilon, const NoisySlice& part);
 
 // Facts about the run that affect the tolerance of all its tensors.
@@ -67,7 +67,7 @@ struct FallbackRun {
   double inherited = 0;  // ‖C - R‖ / ‖R‖ of all parameters at the start of the step; 0 in the first
 };
 
-// The root mean square per element of what a difference `inherited` of the parameters makes:
+// The root mean square error per element that a difference `inherited` of the parameters causes:
 // 4 · C^depth · inherited · (‖R‖ / √elements + typical_rms).
 double inherited_size(double reference_norm, std::uint64_t elements, std::uint64_t depth,
                       double typical_rms, double inherited);

@@ -12,7 +12,7 @@
 namespace ttrace::judge {
 namespace {
 
-// Without making a box of the cell: noise_within() asks for every cell of every slice.
+// Makes no box of the cell, for speed: noise_within() asks for every cell of every slice.
 double share_of_cell(const measure::Grid& grid, std::size_t cell, double elements) {
   std::uint64_t inside = 1;
   for (std::size_t d = grid.parts().size(); d-- > 0;) {

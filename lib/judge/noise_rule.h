@@ -47,7 +47,7 @@ struct SliceNoise {
   double norm = 0;    // ‖R' - R‖ over the slice
   double spread = 1;  // the fraction of the slice that carries the noise; 1 if it is even
 };
-// Of the elements of `boxes`, and of the whole tensor.
+// The noise within `boxes`, and within the whole tensor.
 SliceNoise noise_within(const NoiseEstimate& estimate, const std::vector<tensor::Box>& boxes);
 SliceNoise noise_of_all(const NoiseEstimate& estimate);
 
@@ -78,7 +78,7 @@ struct NoiseConstants {
   double floor = kFloorMultiplier;
   double absolute = 0;  // root mean square per element of a difference that is always allowed
   double quantum = 0;   // spacing of the stored numbers near 0, from shared_quantum()
-  // The same of the numbers that a single element was computed from; counts where it is wider.
+  // That of the numbers that a single element was computed from; used if it is wider.
   double element_quantum = 0;
 };
 

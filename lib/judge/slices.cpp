@@ -112,7 +112,7 @@ class Judge {
   }
 
  private:
-  // What is judged of a slice.
+  // One judgement of a slice: what of it is judged, its difference, and its multiplier.
   struct Judged {
     Slice::What what;
     double difference_norm;

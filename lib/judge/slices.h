@@ -43,9 +43,9 @@ inline constexpr double kScaleFloor = 0.5;
 // The resolution of binary64 sums over many elements: no smaller scale error is judged, whatever
 // the precision of the tensor.
 inline constexpr double kScaleResolution = 0x1p-40;
-// A tensor whose own noise lies along it by this many times what that of its kind does is unlike
-// its kind: the gradient of a classifier's input is made of as many numbers as there are classes.
-// By chance three runs of a tensor show twice as much once in 130 tensors.
+// A tensor is unlike its kind if its own coherence is more than this many times that of its kind:
+// the gradient of a classifier's input, for example, is made of as many numbers as there are
+// classes. By chance three runs of a tensor show twice as much once in 130 tensors.
 inline constexpr double kUnlikeItsKind = 2;
 // Tensors with fewer elements are not judged by scale.
 inline constexpr std::uint64_t kFewestForScale = 16;
@@ -119,8 +119,8 @@ struct SliceJudgement {
   std::vector<Slice> found;         // those slices, worst first, at most `most_kept`
 };
 
-// The same where any slice may be off by `room`, a norm, on top. Where there are more slices beyond
-// their tolerance than are kept, none counts as within it.
+// Judges again with `room`, a norm, allowed on top for every slice. Returns `judgement` unchanged
+// if more slices are beyond their tolerance than it keeps.
 SliceJudgement with_room(SliceJudgement judgement, double room);
 
 // Judges the candidate's shards, the blocks of every dimension (from `measurement.cells`, which

@@ -31,8 +31,8 @@ struct Tolerance {
   double floor_norm = 0;
   // The share of floor_norm for the rounding error of the reference's own accumulator.
   double own_rounding = 0;
-  // What elements on the other side of a kink, here or before, may have moved of any part; of the
-  // whole it is in floor_norm, if it is allowed there too.
+  // How far elements on the other side of a kink, here or before, may have moved any slice, as a
+  // norm. floor_norm includes it if the whole tensor is allowed it too.
   double kinks = 0;
   std::string formula;                // "4·noise + 2·ε", for people
   std::optional<std::size_t> policy;  // index of the rule of the tolerance file that changed it
@@ -70,7 +70,7 @@ double allowed_between_replicas(trace::Kind kind, double allowed_norm, double re
 // Allows `norm` on top, the rounding error of the reference's own accumulator.
 void allow_own_rounding(double norm, Tolerance& tolerance);
 
-// Allows `norm` on top, what elements on the other side of a kink may have moved.
+// Allows `norm` on top: how far elements on the other side of a kink may have moved the tensor.
 void allow_kinks(double norm, Tolerance& tolerance);
 
 Tolerance exact_tolerance();

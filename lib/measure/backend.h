@@ -28,8 +28,8 @@ struct StoredValues {
   std::span<const std::byte> bits;
   tensor::DType dtype = tensor::DType::kFloat32;
   double scale = 1;
-  // Whose memory the bits lie in; nothing: the host's. Only for inputs of pairs without a grid, and
-  // for a backend that reads this device.
+  // The device in whose memory the bits lie; nothing: the host. Set only for inputs of pairs
+  // without a grid, and if the backend reads this device.
   std::optional<std::uint32_t> device = std::nullopt;
 };
 
@@ -176,15 +176,15 @@ class Backend {
 
   virtual std::string name() const = 0;             // "cpu", as reports say it
   virtual std::string instruction_set() const = 0;  // "x86-64-v4"
-  // What was computed elsewhere so far, and why, for the environment of a report; empty for
-  // nothing.
+  // Says for the environment of a report what was computed elsewhere so far, and why; empty if
+  // nothing was.
   virtual std::string remarks() const { return {}; }
   // Whether inputs of pairs may lie in the memory of this device (StoredValues::device).
   virtual bool reads_device(std::uint32_t) const { return false; }
   // How many small pairs should share a batch: more than one where a batch ends in a launch and a
   // wait.
   virtual std::size_t pairs_per_batch() const { return 1; }
-  // What multiplies matrices (products.h); null leaves that to the CPU.
+  // Multiplies matrices for this backend (products.h); null leaves that to the CPU.
   virtual const ProductBackend* products() const { return nullptr; }
   virtual std::unique_ptr<Batch> new_batch() const = 0;
 };
@@ -195,7 +195,7 @@ const Backend& cpu_backend();
 // What a command may use to do its work: threads, memory and a backend.
 struct ExecutionContext {
   unsigned threads = 0;  // 0: one per core
-  // For the data that threads read and decode; fewer threads run if it is not enough for all.
+  // Bounds the data that threads read and decode; fewer threads run if it is too little for all.
   std::uint64_t memory_bytes = std::numeric_limits<std::uint64_t>::max();
   const Backend* backend = &cpu_backend();
 

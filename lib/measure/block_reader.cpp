@@ -78,7 +78,7 @@ std::vector<std::vector<std::uint64_t>> ReplicaCheck::classes() const {
 
 namespace {
 
-// Replicas that differ wait for one request, until they have so many bytes.
+// Replicas that differ are collected for one request until they have this many bytes.
 constexpr std::size_t kMostDifferentBytes = std::size_t{1} << 20;
 
 }  // namespace
@@ -144,7 +144,7 @@ void BlockReader::note_different(std::size_t term) {
 
 namespace {
 
-// What is decoded at once stays in the first-level cache until it is added.
+// Elements decoded at once: so few that they stay in the first-level cache until they are added.
 constexpr std::size_t kDecodedAtOnce = 2048;
 
 void combine(bool maximum, std::span<const double> term, std::span<double> sums) {
@@ -153,7 +153,7 @@ void combine(bool maximum, std::span<const double> term, std::span<double> sums)
     return;
   }
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    // A NaN stays: it is greater than nothing.
+    // A NaN in `sums` stays, since no term is greater than it.
     if (term[i] > sums[i] || std::isnan(term[i])) sums[i] = term[i];
   }
 }

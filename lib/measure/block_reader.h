@@ -47,14 +47,14 @@ class ReplicaCheck {
     std::size_t box_class = 0;  // within the current box: replicas of equal bits
   };
 
-  // Replicas stay in one class only if they are in the same one of `others` too, by `member`.
+  // Splits classes: replicas stay in one class only if their `member` in `others` is equal too.
   void refine(const std::vector<Replica>& others, std::size_t Replica::*member);
 
   std::vector<Replica> replicas_;
   std::vector<std::vector<std::byte>> box_bits_;  // of box classes 1, 2, ...
 };
 
-// At most so many datasets are open at once: each keeps its file open.
+// The most datasets that are open at once: each keeps its file open.
 inline constexpr std::size_t kMostOpenShards = 256;
 
 // Which replicas of a shard a reader reads.

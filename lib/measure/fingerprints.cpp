@@ -21,8 +21,8 @@ std::uint64_t mixed(std::uint64_t x) {
 
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15ULL;
 
-// Of one value at a place of its slice. The hash of a slice is their sum, so the order of reading
-// does not matter.
+// Hashes one value and its place in the slice. The hash of a slice is their sum, so the order of
+// reading does not matter.
 std::uint64_t placed(std::uint64_t bits, std::uint64_t place) {
   return mixed(bits + mixed(kGolden * (place + 1)));
 }

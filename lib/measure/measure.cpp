@@ -183,7 +183,7 @@ MeasuredSection measure_section(const Backend& backend, const TensorRef& referen
 Measurement merge_sections(std::vector<MeasuredSection> sections) {
   Measurement whole;
   std::map<CheckPath, ReplicaCheck> checks;
-  // Of every section's largest difference; one of them is the largest of all.
+  // The place of every section's largest difference; one of them is the largest of all.
   std::map<tensor::Shape, std::optional<ElementPlace>> places;
   for (MeasuredSection& section : sections) {
     Measurement& sums = section.sums;

@@ -77,7 +77,7 @@ UpdateMeasurement measure_update_section(const Backend& backend, const UpdateTen
 
 UpdateMeasurement merge_sections(std::vector<UpdateMeasurement> sections) {
   UpdateMeasurement whole = std::move(sections.front());
-  // Of every section's largest difference; one of them is the largest of all.
+  // The place of every section's largest difference; one of them is the largest of all.
   std::map<tensor::Shape, std::optional<ElementPlace>> places;
   const auto note_place = [&](UpdateMeasurement& section) {
     if (section.total.largest) {

@@ -98,7 +98,7 @@ MeasuredNoise merge_sections(const std::vector<NoiseSection>& sections, const Gr
     }
     noise.norms.push_back(std::sqrt(total.d2));
     noise.largest.push_back(run.largest);
-    // Of the run with the most finite pairs.
+    // Takes the largest norm: that of the run with the most finite pairs.
     noise.reference_norm = std::max(noise.reference_norm, std::sqrt(total.a2));
   }
   noise.coherence = coherence_of(runs, grid);

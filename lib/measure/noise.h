@@ -1,6 +1,6 @@
-// Measures other runs of the reference, tensor by tensor: perturbed runs, whose distances from the
-// reference tolerances are made of, and a high-precision run, which shows whether the reference's
-// or the candidate's rounding is the better one.
+// Measures other runs of the reference, tensor by tensor: perturbed runs, from whose distances
+// tolerances are made, and a high-precision run, which shows whether the reference's or the
+// candidate's rounding is the better one.
 #pragma once
 
 #include <cstdint>

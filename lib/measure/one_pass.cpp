@@ -10,7 +10,7 @@
 namespace ttrace::measure {
 namespace {
 
-// Visits what is read of a tensor, once per box.
+// Hands every box that is read of a tensor to a function.
 class WatchedReader final : public TensorReader {
  public:
   using Watch = std::function<void(const InputBox& values)>;
@@ -42,7 +42,7 @@ class WatchedReader final : public TensorReader {
   Watch watch_;
 };
 
-// Measures perturbed runs in the boxes that are read of their reference.
+// Measures perturbed runs in the same boxes in which their reference is read.
 class NoiseMeasuring {
  public:
   NoiseMeasuring(const std::vector<TensorRef>& runs, const Grid& grid) : grid_(grid) {
@@ -87,7 +87,7 @@ class NoiseMeasuring {
   bool complete_ = true;
 };
 
-// Fewer elements than this are measured a second time rather than looked at first.
+// In sections of fewer elements than this, the caller decides by `by_grid` without a first look.
 constexpr std::uint64_t kFewElements = 4 * kReadElements;
 
 bool differs_at_first(const TensorRef& reference, NoiseMeasuring& noise,

@@ -75,7 +75,7 @@ class RecentPlans {
   static constexpr std::size_t kMostKept = 8;
   static constexpr std::size_t kMostBlocks = 64;  // of a plan that is kept
 
-  // All that a plan is made from, unless rows are placed by an index, which is read.
+  // All that a plan depends on, unless an index places rows: its values are read from the trace.
   struct Known {
     tensor::Shape shape;
     trace::HeldAt held_at;

@@ -44,13 +44,13 @@ void multiply(std::uint64_t m, std::uint64_t n, std::uint64_t k, MatrixView a, M
 inline constexpr std::uint64_t kRowsPerCall = 256;
 inline constexpr std::uint64_t kColumnsPerCall = 512;
 
-// What multiplies for a backend (Backend::products). Its members may be called from several
+// Multiplies matrices for a backend (Backend::products). Its members may be called from several
 // threads.
 class ProductBackend {
  public:
   virtual ~ProductBackend() = default;
 
-  // Whether a product of this size ends sooner here than on so many threads of the CPU.
+  // Whether a product of this size ends sooner here than on `threads` threads of the CPU.
   virtual bool pays(std::uint64_t m, std::uint64_t n, std::uint64_t k, unsigned threads) const = 0;
   // Computes a product to the bit of the CPU. False if that cannot be done now; c is as before
   // then.

@@ -1,5 +1,5 @@
-// How the measuring loops read large tensors: in sections, which threads measure apart from each
-// other, and these in boxes that are read at once and are the inputs of a backend.
+// How the measuring loops read large tensors: threads measure sections independently, and read each
+// section in boxes, which are the inputs of a backend.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ void for_each_read(
 // Reads boxes of one tensor as inputs of a backend.
 class BoxReader {
  public:
-  // `is_u64`: how integers are to be read, which keep their bits in an int64.
+  // `is_u64`: integers are read as uint64, whose bits an int64 keeps.
   explicit BoxReader(std::unique_ptr<TensorReader> tensor, bool is_u64 = false)
       : tensor_(std::move(tensor)), is_u64_(is_u64) {}
 

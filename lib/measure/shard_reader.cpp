@@ -64,7 +64,8 @@ layout::Plan resolved_plan(const trace::Source& source, const trace::TensorEntry
 
 namespace {
 
-// Up to here, reading what lies between the rows of a box too costs less than a read per row.
+// Up to this many times the elements of a box, one read with the gaps between its rows costs less
+// than a read per row.
 constexpr std::uint64_t kWorthwhileSurplus = 4;
 constexpr std::uint64_t kSmallRead = std::uint64_t{1} << 20;
 

@@ -25,7 +25,7 @@ void decode(const StoredValues& values, std::span<double> out);
 // that do not fit.
 layout::Plan resolved_plan(const trace::Source& source, const trace::TensorEntry& entry);
 
-// Reads a box of an array of `shape` of which `dataset` holds the elements `range`, in row-major
+// Reads a box of an array of `shape`. `dataset` holds the array's elements `range`, in row-major
 // order; the box must lie within the range. `out`: the stored bits, dense, row-major. Returns the
 // number of bytes read. Throws as Dataset::read.
 std::uint64_t read_flat_box(const trace::Dataset& dataset, const tensor::Shape& shape,

@@ -105,7 +105,7 @@ class MosaicReader final : public ComposedReader {
     }
   }
 
-  // Returns what no tile covers.
+  // Returns the boxes that no tile covers.
   std::vector<tensor::Box> outside_tiles() const {
     std::vector<tensor::Box> left;
     if (!tensor::empty(whole_)) left.push_back(whole_);
@@ -166,7 +166,7 @@ class SumReader final : public ComposedReader {
     }
   }
 
-  // Those of the terms where all terms are sharded alike; else the tensor as one box.
+  // Returns the terms' boxes where all terms are sharded alike; else the tensor as one box.
   std::vector<RankBoxes> rank_boxes() const override {
     std::vector<RankBoxes> owners = sources_[0]->rank_boxes();
     bool alike = true;

@@ -37,14 +37,14 @@ using SumTile = void (*)(StoredType type, const void* reference, const void* can
 // Elements that lie side by side wherever a tile is scattered over a larger array.
 inline constexpr std::size_t kPlacedTogether = 16;
 
-// The elements of a tile where they are: kPlacedTogether from each offset on, the last ones fewer.
+// The elements of a tile where they lie: kPlacedTogether at each offset, perhaps fewer at the last.
 struct PlacedValues {
   const void* values = nullptr;
   const std::size_t* offsets = nullptr;  // in bytes
   double scale = 1;                      // a number is the stored value times this
 };
 
-// As SumTile, of values that are scattered or scaled.
+// Does what SumTile does, for values that are scattered or scaled.
 using SumPlacedTile = void (*)(StoredType type, const PlacedValues& reference,
                                const PlacedValues& candidate, std::size_t count, TileSums& sums);
 

@@ -66,7 +66,7 @@ void add_placed(const Kernel& kernel, const InputBox& reference, const InputBox&
                 const tensor::Box& box, PlacedCursor& r, PlacedCursor& c, TileStats& into) {
   const StoredType type = stored_as(reference.values.dtype);
   const bool same_places = reference.box == candidate.box;
-  std::unique_ptr<BoxTiles> gathered;  // an empty optional would be set to zeros, all of it
+  std::unique_ptr<BoxTiles> gathered;  // an optional would zero all of its memory
   for_each_tile(box, [&](std::uint64_t first, std::size_t count) {
     const PlacedValues of_r = r.next(count);
     const PlacedValues of_c = same_places ? r.here(candidate.values) : c.next(count);
@@ -98,8 +98,7 @@ void add_box(const Kernel& kernel, const InputBox& reference, const InputBox& ca
       box, [&](std::uint64_t first, std::size_t count) { tiles.add(kernel, first, count, into); });
 }
 
-// Beyond 2^53 a difference of one rounds to none: integers are subtracted with more bits than
-// either has.
+// In binary64 a difference of one beyond 2^53 is lost, so integers are subtracted in 128 bits.
 __extension__ using Wide = __int128;
 
 Wide wide(std::int64_t value, bool is_u64) {
@@ -119,7 +118,7 @@ class IntegerTiles {
                             : static_cast<double>(bits_[i]);
     }
   }
-  // Of the first `count` elements of the tile.
+  // Compares the first `count` elements of the tile.
   bool equals(const IntegerTiles& other, std::size_t count) const {
     return is_u64_ == other.is_u64_ &&
            std::memcmp(bits_.data(), other.bits_.data(), count * sizeof(std::int64_t)) == 0;
@@ -176,8 +175,8 @@ void compute(const Kernel& kernel, const PairRequest& request) {
   }
   request.grid->for_each_part(request.box, [&](std::size_t cell, const tensor::Box& part) {
     TileStats stats;
-    // Each tile only has to beat the largest so far: looking for every cell's own would decode most
-    // tiles a second time.
+    // Only tiles that beat the largest so far are searched for their place: searching in every cell
+    // would decode most tiles a second time.
     stats.largest = std::exchange(into.largest, std::nullopt);
     add_box(kernel, request.reference, request.candidate, part, stats);
     request.cells[cell].add(stats);

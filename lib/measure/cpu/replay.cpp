@@ -116,7 +116,7 @@ class UpdateReplay {
 
   void compute() {
     TileStats stats;
-    // Each tile only has to beat the largest so far.
+    // Only tiles that beat the largest so far are searched for their place.
     stats.largest = std::exchange(request_.stats->largest, std::nullopt);
     const std::uint64_t count = tensor::volume(request_.updated.box);
     for (std::uint64_t first = 0; first < count; first += kTileElements) {
@@ -170,7 +170,7 @@ class UpdateReplay {
     request_.sums->sum_bound2 += sums.bound2;
   }
 
-  // A tile with elements that are not finite or out of bounds, or whose place is to be found.
+  // Adds a tile that has elements that are not finite or out of bounds, or whose place is needed.
   void add_one_by_one(const UpdateTile& tile, std::uint64_t first, TileStats& stats) {
     kernel_.replay(formula_, tile, updated_.data(), replayed_.data(), bounds_.data());
     const auto part = [&](const TileNumbers& of) { return std::span(of).first(tile.count); };

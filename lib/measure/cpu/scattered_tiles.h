@@ -13,8 +13,8 @@
 namespace ttrace::measure {
 namespace {
 
-// Elements whose lanes are added up one block of lanes after the other: those of both sides stay in
-// the first-level cache.
+// Elements that are summed at a time, one block of lanes after the other: so few that both sides
+// stay in the first-level cache.
 constexpr std::size_t kElementsAtOnce = 512;
 
 // Products of scaled values are not exact.
@@ -41,7 +41,7 @@ class Placed {
                                      at % kPlacedTogether * sizeof(Bits)));
   }
 
-  // The same of `rest`, which copy_rest() has filled.
+  // The same numbers from `rest`, which copy_rest() has filled.
   template <std::size_t kWhich>
   [[gnu::always_inline]] Doubles numbers(const char* rest) const {
     return scaled(read<Type, kWhich>(rest));

@@ -1,5 +1,5 @@
-// Counts unequal pairs by their stored bits, of which a register holds more than of numbers. Part
-// of kernel_source.cpp: the linker must not see it.
+// Counts unequal pairs by their stored bits: a register holds more of them than decoded numbers.
+// Part of kernel_source.cpp: the linker must not see it.
 #pragma once
 
 #include "measure/cpu/kernel.h"
@@ -101,7 +101,7 @@ using Full [[gnu::vector_size(kWidth * sizeof(double))]] = T;
   return (a == b) | (((a | b) & 0x7fff) == 0);
 }
 
-// Of 8 bits: as numbers of 16 whose lower half is zero, so that no lane counts over.
+// Elements of 8 bits become the upper half of 16 bits, so that no lane's count overflows.
 using HalfFull [[gnu::vector_size(kWidth * sizeof(double) / 2)]] = unsigned char;
 
 [[gnu::always_inline]] inline Full<short> which_equal(HalfFull a, HalfFull b) {

@@ -52,7 +52,7 @@ template <typename To, typename From>
   return same_bits<Halves>(_mm_cvtepu8_epi16(_mm_cvtsi64_si128(same_bits<long long>(values))));
 }
 
-// Of IEEE half precision.
+// Decodes IEEE half precision.
 [[gnu::always_inline]] inline Floats floats_of(Halves values) {
   return same_bits<Floats>(_mm256_cvtph_ps(same_bits<__m128i>(values)));
 }
@@ -100,8 +100,8 @@ template <typename To, typename From>
   return __builtin_convertvector(values, Halves);
 }
 
-// A float whose mantissa has the wanted bits and whose exponent is off by a constant: the product
-// with a power of two puts it right, subnormal numbers included.
+// Makes a float with the wanted mantissa, whose exponent is off by a constant; multiplying by a
+// power of two corrects it, for subnormal numbers too.
 [[gnu::always_inline]] inline Floats floats_of(Halves values) {
   const Words word = words_of(values);
   const Words magnitude = word & 0x7fffU;
@@ -117,8 +117,8 @@ template <typename To, typename From>
 
 #endif
 
-// Each type has Bits, the stored element, and Unit, of which a vector is read. A unit is one
-// element, or several, of which decode<n> takes the n-th.
+// Each type has Bits, the stored element, and Unit: vectors are read as units. A unit is one
+// element or several; decode<n> takes the n-th of them.
 struct F64 {
   using Bits = double;
   using Unit = double;
@@ -175,7 +175,7 @@ template <typename Type, std::size_t kWhich>
   return Type::template decode<kWhich>(stored);
 }
 
-// As a half with the same bits of exponent and mantissa, whose bias is larger by 8.
+// Decodes the half with the same bits of exponent and mantissa, whose bias is larger by 8.
 struct F8E4M3 {
   using Bits = unsigned char;
   using Unit = unsigned char;

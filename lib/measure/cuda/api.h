@@ -9,11 +9,11 @@
 
 namespace ttrace::measure::cuda {
 
-// Of the three functions below. What the table and the kernels' data mean is covered by the build
-// id, a hash of this folder's sources (CMakeLists.txt): both must agree.
+// The version of the three functions below. The build id, a hash of this folder's sources
+// (CMakeLists.txt), covers the table and the kernels' data: both must agree.
 inline constexpr std::uint32_t kInterfaceVersion = 1;
 
-// In place of a device: the memory is the host's.
+// Stands for the host in place of a device.
 inline constexpr std::uint32_t kHostMemory = 0xffffffffU;
 
 enum class Status : std::uint32_t {

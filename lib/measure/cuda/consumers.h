@@ -1,4 +1,4 @@
-// What becomes of the results of tiles: each kind of request adds them up as the CPU does
+// Consumers of the results of tiles: each kind of request adds them up as the CPU does
 // (measure/cpu/pair.cpp), tile by tile in their order.
 #pragma once
 

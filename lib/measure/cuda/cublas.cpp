@@ -213,7 +213,7 @@ std::string Cublas::remarks() const {
   if (products_ > 0) {
     text = concat(base::plural(products_, "product"), " estimated by cuBLAS ", version_);
   }
-  // A problem with one place is none if another one had the library.
+  // A place that failed counts only if no other place had the library.
   const bool failed = opened_ && (functions_ == nullptr || failed_);
   if (!failed) return text;
   return concat(text, text.empty() ? "" : "; ", "no cuBLAS for estimates: ", problem_);

@@ -1,5 +1,5 @@
-// cuBLAS, opened at run time where it is there. It estimates: what it finds is computed again in
-// the fixed order before anything depends on it.
+// cuBLAS, opened at run time where it is there. It makes estimates only: what they find is computed
+// again in the fixed order before anything depends on it.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class Cublas : public measure::cuda::DeviceGemm {
 
  private:
   struct Functions;
-  // Open the first time they are called; false if that failed, and problem_ says why.
+  // The first call opens the library; false if that failed, and problem_ says why.
   bool open();
   bool open_library(const std::string& place);
   void* handle_of(std::uint32_t device);

@@ -19,7 +19,7 @@
 namespace ttrace::measure::cuda {
 namespace {
 
-// In place of an input that a request does not have.
+// The index of an input that a request does not have.
 constexpr std::size_t kAbsent = static_cast<std::size_t>(-1);
 
 // Chunks of one batch that run while it fills another.
@@ -44,7 +44,7 @@ bool is_integer64(const StoredValues& values) {
 }
 
 // Copies the inputs of requests into chunks, which run on devices while the next ones are filled.
-// What no device can take goes to the CPU.
+// The CPU computes what no device can take.
 class CudaBatch : public Batch {
  public:
   // Both must outlive it.
@@ -78,7 +78,7 @@ class CudaBatch : public Batch {
   // Whether there is a chunk to fill that takes a tile of so many inputs. Those in the memory of a
   // device need a chunk on it.
   bool is_ready(std::size_t inputs, std::optional<std::uint32_t> on = std::nullopt);
-  // Ends what runs on other devices.
+  // Waits for what runs on other devices.
   void move_to(std::uint32_t device);
   // Adds a pair with inputs in the memory of devices.
   void add_resident(const PairRequest& request);
@@ -87,7 +87,7 @@ class CudaBatch : public Batch {
   void complete_oldest();
   // Waits for everything that was added.
   void drain();
-  // Computes it on the CPU, after everything that was added before.
+  // Computes the request on the CPU, after everything that was added before.
   template <typename Request>
   void forward(const Request& request);
 
@@ -320,7 +320,7 @@ void CudaBatch::add(const TripleRequest& request) {
 }
 
 void CudaBatch::add(const RowsRequest& request) {
-  // Sums go on from what the requests before have left.
+  // These sums continue those of earlier requests, which must therefore be complete.
   drain();
   if (tensor::empty(request.gradient.box) || !is_ready(2)) return forward(request);
   if (filling_->run(request)) return;

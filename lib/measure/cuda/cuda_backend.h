@@ -26,7 +26,7 @@ class CudaBackend : public Backend, public ProductBackend {
   // "sm_90 NVIDIA H100 (cuda:0)", one after the other.
   std::string instruction_set() const override { return description_; }
   std::string remarks() const override;
-  // Of its devices, those that are not lost.
+  // True of its devices that are not lost.
   bool reads_device(std::uint32_t device) const override { return pool_.has(device); }
   std::unique_ptr<Batch> new_batch() const override;
 
@@ -36,7 +36,7 @@ class CudaBackend : public Backend, public ProductBackend {
   bool pays(std::uint64_t m, std::uint64_t n, std::uint64_t k, unsigned threads) const override;
   bool multiply(const Product& product) const override;
   bool estimate(const Product& product) const override;
-  // What products cost, in place of the usual costs.
+  // Replaces the usual costs of products.
   void set_costs(const Costs& costs) { costs_ = costs; }
   // Lets another library make the estimates. It must outlive the backend.
   void set_gemm(DeviceGemm& gemm) { gemm_ = &gemm; }

@@ -67,8 +67,8 @@ class Memory {
   std::span<std::byte> bytes_;
 };
 
-// Two workspaces of one device, or one: what one of them copies to the device lies in its pinned
-// memory while the other one is filled.
+// One or two workspaces of a device: while one copies its pinned memory to the device, the other
+// one is filled.
 class Stages {
  public:
   explicit Stages(WorkspacePool& pool) : pool_(pool) {
@@ -86,7 +86,7 @@ class Stages {
 
   bool exist() const { return stages_[0] != nullptr; }
   Workspace& first() { return *stages_[0]; }
-  // The one that was filled before the other one, with nothing under way.
+  // Returns the workspace that was filled less recently, once its copies are done.
   Workspace& next() {
     if (stages_[1]) turn_ = 1 - turn_;
     stages_[turn_]->wait();
@@ -109,7 +109,7 @@ class Stages {
   std::size_t turn_ = 0;
 };
 
-// What of an operand the device holds.
+// The part of an operand that the device holds.
 struct Held {
   std::uint64_t row = 0;
   std::uint64_t column = 0;
@@ -177,7 +177,8 @@ class DeviceProduct {
     return download(row, column, m, n);
   }
 
-  // Sees to it that the device holds this part of a matrix whose rows are the lines of an operand.
+  // Uploads this part of a matrix, whose rows are the lines of an operand, unless the device holds
+  // it.
   void hold(std::optional<Held>& held, const MatrixView& matrix, std::uint64_t row,
             std::uint64_t column, std::uint64_t rows, std::uint64_t columns, double* to) {
     if (held && held->row == row && held->column == column) return;

@@ -1,5 +1,5 @@
-// The results of updates: what does not depend on the order of elements comes from the device, and
-// the worst update from it too where it is certain to be that of the CPU.
+// Adds up results of updates. The device gives what does not depend on the order of elements, and
+// the worst update where it is certainly that of the CPU.
 #include "measure/cuda/update_consumer.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 // Ratios that are further apart than this compare the same after any rounding.
 constexpr double kClearlyAbove = 1 + 0x1p-40;
 
-// Of the first element whose |C - Q| is larger than the ratio so far times its bound, and so on:
-// the device follows this chain from the start of each tile, where the ratio so far is 0.
+// Where the worst update lies once this tile is added. The CPU carries the worst ratio from tile to
+// tile; the device starts every tile with a ratio of 0.
 enum class WorstOf { kEarlierTile, kThisTile, kUnclear };
 
 WorstOf worst_of(const UpdateResult& tile, double so_far) {
@@ -101,7 +101,7 @@ class UpdateConsumer : public Consumer {
     return tensor::coordinates(box_, run.first + tile * kTile + at);
   }
 
-  // What does not depend on the tiles before.
+  // Adds the sums and counts, which do not depend on the tiles before.
   void add(const TileRun& run, std::uint64_t tile, const TileResult& pair,
            const UpdateResult& judged) {
     add_result(pair, count_of(run, tile), box_, run.first + tile * kTile, stats_);
@@ -136,7 +136,7 @@ class UpdateConsumer : public Consumer {
   }
 
   void take_worst(const TileRun& run, std::uint64_t tile, const OnCpu& done) {
-    // Without coordinates it is that of an earlier tile.
+    // A worst update without coordinates is that of an earlier tile.
     if (!done.sums.worst || done.sums.worst->at.empty()) return;
     const std::uint64_t at = done.sums.worst->at.front();
     sums_.worst = done.sums.worst;

@@ -1,4 +1,4 @@
-// What becomes of the results of tiles of an update.
+// The consumer of the results of an update's tiles.
 #pragma once
 
 #include <memory>

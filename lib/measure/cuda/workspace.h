@@ -55,7 +55,7 @@ class Workspace {
   void launch(const ProductLaunch& launch);
   void wait();
 
-  // Of the operations since it was created.
+  // The first failure since it was created, else kOk.
   Status status() const { return status_; }
   const std::string& failure() const { return failure_; }
 

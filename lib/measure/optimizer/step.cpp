@@ -91,8 +91,8 @@ double largest_adam_update(const Hyperparameters& h, double correction1, double 
   return kRoundings * (1 - h.beta1) / std::sqrt((1 - h.beta2) * (1 - ratio)) * root2 / correction1;
 }
 
-// Of plain elements: the errors, with those of a clipped gradient, and the range of second moments
-// in which nothing over- or underflows.
+// Sets the constants of plain elements: their errors, with those of a clipped gradient, and the
+// range of second moments in which nothing over- or underflows.
 void set_plain(const Hyperparameters& h, const StepRoundoffs& r, UpdateFormula& f) {
   // The gradient's error is e·|g| + s, and 2·s·|g| ≤ kShare·w·g² + s²/(kShare·w).
   constexpr double kShare = 0x1p-10;
@@ -105,7 +105,8 @@ void set_plain(const Hyperparameters& h, const StepRoundoffs& r, UpdateFormula& 
   const double added2 = f.added2_error + f.added2 * (e * (2 + e) + share * (1 + e));
   const double smallest2 = f.smallest + (clipped ? f.added2 * s * (s + s * (1 + e) / share) : 0);
 
-  constexpr double kMargin = 0x1p9;  // v that is so much above the smallest has √v above underflow
+  constexpr double kMargin = 0x1p9;  // if v exceeds the smallest by this factor, √v does not
+                                     // underflow
   constexpr double kLargest = 0x1p900;
   f.plain_from = kMargin * r.smallest;
   f.plain_to = std::min((1 - 0x1p-40) * (1 - h.beta2) * r.largest, kLargest);
@@ -142,7 +143,7 @@ void set_adam(const Hyperparameters& h, const StepRoundoffs& r, UpdateFormula& f
     return (constant_error + t * base::power(b, t - 1) * beta_error) / correction + 4 * w;
   };
   const double kept1 = std::max(b1, 1 - b1);  // lerp forms (1 - b1)·(g - m), the others b1·m
-  // The factors are rounded once: an implementation has one rounding for each of theirs.
+  // Rounds each folded factor once; an implementation rounds every factor that it folds.
   const auto folded = [](auto number) { return static_cast<double>(number); };
   const long double exact_factor1 = static_cast<long double>(h.lr) / correction1;
   const double factor1 = folded(exact_factor1);

@@ -1,7 +1,7 @@
 // The formula of an optimizer's step, for one element or for a vector of them: plain functions over
-// a number type, so that every instruction set, and a device, compute the same bits: `Math` names
-// the type and has the operations that are no operators of it (measure/cpu/vector_math.h has those
-// of vectors). Part of the kernels' objects: the linker must not see it.
+// a number type, so that every instruction set and every device computes the same bits. `Math`
+// names the type and its operations that are not operators (measure/cpu/vector_math.h has those of
+// vectors). Part of the kernels' objects: the linker must not see it.
 //
 // Follows torch.optim.SGD, Adam and AdamW (2.13). The bounds are a running error analysis of their
 // operations in any order in which they are implemented (single tensor, foreach, fused, Apex and

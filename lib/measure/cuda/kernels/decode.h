@@ -10,8 +10,8 @@
 
 namespace ttrace::measure::cuda {
 
-// Of IEEE half precision. A float whose mantissa has the wanted bits and whose exponent is off by a
-// constant: the product with a power of two puts it right, subnormal numbers included.
+// Decodes IEEE half precision. Makes a float with the wanted mantissa, whose exponent is off by a
+// constant; multiplying by a power of two corrects it, for subnormal numbers too.
 TTRACE_DEVICE float float_of_half(std::uint32_t half) {
   const std::uint32_t magnitude = half & 0x7fffU;
   const float finite = same_bits<float>(magnitude << 13) * 0x1p112F;
@@ -53,8 +53,8 @@ struct StoredBF16 {
   }
 };
 
-// As a half with the same bits of exponent and mantissa, whose bias is larger by 8. There are no
-// infinities; all ones is NaN.
+// Decodes the half with the same bits of exponent and mantissa, whose bias is larger by 8. There
+// are no infinities; all ones is NaN.
 struct StoredF8E4M3 {
   using Bits = std::uint8_t;
   using Number = float;

@@ -73,9 +73,9 @@ struct LaneUpdates {
 // Products with a bound below this may lose digits.
 constexpr double kTinyBound = 0x1p-960;
 
-// The first element of the tile whose difference is larger than the largest ratio before it times
-// its own bound, the last time that there is one: elements are taken one after the other, as 32
-// neighbours ask at once whether there is any.
+// Finds the worst element of the tile as a loop over the elements would: each element whose
+// difference exceeds the ratio so far times its own bound becomes the worst. 32 neighbours ask at
+// once whether there is such an element among them.
 struct WorstOfTile {
   UpdateResult& result;
 

@@ -72,8 +72,8 @@ struct TileResult {
   std::uint32_t left_out = 0;                // of a triple: not finite in one of the three
 };
 
-// What else an update has (UpdateSums): counts and sums of the judged elements, and the worst of
-// the tile, as if its elements were the first ones. In the place of a TileResult.
+// The further results of an update (UpdateSums), stored as a TileResult: counts and sums of the
+// judged elements, and the worst of the tile, as if its elements were the first ones.
 struct UpdateResult {
   double bound2 = 0;
   double ratio = 0;   // of the worst; 0 if there is none
@@ -95,8 +95,8 @@ inline constexpr std::uint32_t results_per_tile(TileArithmetic arithmetic) {
   return two ? 2 : 1;
 }
 
-// Sums over rows (RowsRequest). `sums` holds for each of 1, or with an input 1 + 2 · norms, sums
-// the exact and then the stepwise one, each of `length` numbers.
+// Sums over rows (RowsRequest). There is 1 sum, or 1 + 2 · norms with an input; `sums` holds of
+// each the exact and then the stepwise one, of `length` numbers each.
 struct RowsLaunch {
   DeviceValues gradient;
   DeviceValues input;  // no bits: none
@@ -126,7 +126,7 @@ struct ProductLaunch {
   DeviceOperand b;
   double* c = nullptr;
   bool add = false;
-  bool exact_products = false;  // of any two elements, as those of binary32 have
+  bool exact_products = false;  // products of any two elements are exact, as in binary32
 };
 
 }  // namespace ttrace::measure::cuda
