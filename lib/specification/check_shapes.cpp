@@ -13,8 +13,8 @@ namespace {
 
 using tensor::Shape;
 
-// Of nodes and arguments. More than any model needs: patterns are used with few combinations of
-// shapes.
+// The most nodes and arguments that are checked. No model needs as many: a pattern is used with few
+// combinations of shapes.
 constexpr std::uint64_t kMostChecks = 100'000'000;
 
 // Numbers of shapes, so that a pattern with many inputs does not hold as many copies.

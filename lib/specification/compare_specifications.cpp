@@ -43,7 +43,7 @@ class NumberedExpression {
   std::size_t number(std::uint32_t value) const { return numbers_[value]; }
   std::size_t result() const { return numbers_[expression_.result]; }
 
-  // Null of a leaf.
+  // Null for a leaf.
   const Step* step(std::uint32_t value) const {
     const std::size_t leaves = expression_.leaves.size();
     return value < leaves ? nullptr : &expression_.steps[value - leaves];
@@ -246,8 +246,8 @@ class Comparison {
     }
   }
 
-  // "multiply by 0.125 only in the reference": one of the step's arguments is what the other side
-  // has in its place.
+  // Describes a step that only one side has, "multiply by 0.125 only in the reference": one of its
+  // arguments is what the other side has in its place.
   static std::optional<std::string> extra_step(const NumberedExpression& with, std::uint32_t value,
                                                const NumberedExpression& without,
                                                std::uint32_t other, std::string_view side) {

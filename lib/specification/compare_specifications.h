@@ -1,4 +1,4 @@
-// What two specifications say differently of one model: a bug of the code, found without a number.
+// What two specifications say differently of one model: a bug of the code, found without a run.
 #pragma once
 
 #include <cstdint>

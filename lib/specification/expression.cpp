@@ -11,8 +11,8 @@
 namespace ttrace::specification {
 namespace {
 
-// What the collector calls a tensor that a step reads and that neither a module received nor the
-// script recorded.
+// The collector's name for a tensor that a step reads although no module received it and the script
+// did not record it.
 constexpr const char* kFromOutside = "a tensor from outside";
 
 // Finds the tensors that must be computed, from the last to the first, and then lists the steps.
@@ -38,9 +38,9 @@ class Builder {
   }
 
  private:
-  // The recorded tensor that the judged one must equal. Of several names of one value the first one
-  // that is recorded follows from what the value was computed from: names that were held against
-  // each other alone would say nothing. Those of a value that is given have nothing else.
+  // Returns the recorded tensor that the judged one must equal, if any. Of several recorded names
+  // of a value, the first is judged by what the value was computed from and the others by an equal
+  // name: names held only against each other would prove nothing. A given value has only its names.
   std::optional<std::uint32_t> earlier_name(std::size_t original) const {
     if (original == tensor_) return std::nullopt;
     const SpecifiedTensor& value = specification_.tensors[original];
@@ -71,7 +71,7 @@ class Builder {
     return require(original);
   }
 
-  // The tensor must be computed.
+  // Notes that the tensor must be computed, or returns why it cannot be.
   std::optional<NoExpression> require(std::size_t original) {
     const auto number = static_cast<std::uint32_t>(original);
     if (computed_.contains(number)) return std::nullopt;
@@ -105,7 +105,7 @@ class Builder {
     return std::nullopt;
   }
 
-  // What follows "computed".
+  // The words that follow "computed" in a reason.
   static std::string describe_opaque(const std::string& operation) {
     if (operation == kFromOutside) {
       return " from a tensor that no module receives and nobody recorded, such as labels; "

@@ -63,12 +63,12 @@ struct SpecifiedTensor {
   std::string called_at;
   std::vector<double> values;  // the elements of a small buffer, or none
   bool uniform = false;        // a given number that all micro-batches of a step have in common
-  // What the model read from it as a Python number, a constant of all that follows; no trace
+  // The Python number that the model read from it, a constant for all that follows; no trace
   // records such a tensor.
   std::optional<double> number;
 };
 
-// What follows the backward.
+// What follows the backward pass.
 struct AfterBackward {
   bool mean = false;  // main gradient = factor · mean over micro-batches instead of sum
   double factor = 1;

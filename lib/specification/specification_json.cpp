@@ -14,7 +14,7 @@ using base::concat;
 using base::JsonCursor;
 
 constexpr std::size_t kMostValuesOfBuffer = 65536;
-// Each is checked by itself. More than a step has micro-batches of different sizes.
+// Each is checked on its own. A step has fewer micro-batches of different sizes.
 constexpr std::size_t kMostVariants = 64;
 
 // Bytes of the longest string of a JSON text.
@@ -34,7 +34,7 @@ std::uint64_t longest_string(std::string_view text) {
   return longest;
 }
 
-// What reading a file needs in memory, at most, found before it is needed.
+// Bounds the memory that reading a file needs, before the file is parsed.
 class MemoryNeeded {
  public:
   MemoryNeeded(std::string_view text, const std::string& file, const SpecificationLimits& limits)
@@ -58,7 +58,7 @@ class MemoryNeeded {
   static constexpr std::uint64_t kNodeBytes = 320;
   static constexpr std::uint64_t kTensorBytes = 900;
   static constexpr std::uint64_t kBytesOfItem = 16;  // of lists of numbers
-  static constexpr std::uint64_t kBytesOfJson = 32;  // of every value, and of the list that has it
+  static constexpr std::uint64_t kBytesOfJson = 32;  // per value, with the list that has it
 
   // The parser has the string that it reads in two buffers that grow twofold.
   std::uint64_t json() const { return 2 * text_ + 4 * longest_ + values_ * kBytesOfJson; }
@@ -77,8 +77,8 @@ class MemoryNeeded {
   std::uint64_t values_ = 0;
 };
 
-// Counts before anything is made of them. `parts` are what has patterns and tensors: the document
-// and its variants. Returns the memory that all of it takes.
+// Counts patterns, nodes and tensors before anything is built. `parts` are the document and its
+// variants, which have patterns and tensors. Returns the memory that all of it takes.
 std::uint64_t check_counts(const std::vector<JsonCursor>& parts, const SpecificationLimits& limits,
                            const MemoryNeeded& memory) {
   std::uint64_t nodes = 0;

@@ -10,7 +10,7 @@
 namespace ttrace::specification {
 namespace {
 
-// What is allowed without limit is no judgement: below_bound says so.
+// Returns 0 if the allowed error has no limit: nothing is judged then, and below_bound says so.
 double share_of(double error, double allowed) {
   if (error == 0 || !std::isfinite(allowed)) return 0;
   const double share = allowed > 0 ? error / allowed : std::numeric_limits<double>::infinity();
@@ -32,8 +32,8 @@ std::uint64_t freedom_of(std::uint64_t elements, double spread, double spread_fo
   return std::max<std::uint64_t>(static_cast<std::uint64_t>(effective), 1);
 }
 
-// The elements of every band, held against a bound of their own. Returns the number of elements in
-// bands whose bound is as large as they are, and that are not as expected to the bit.
+// Holds the elements of every band against a bound of their own. Returns the number of elements in
+// bands that are not exactly as expected, and whose bound is as large as their norm.
 std::uint64_t judge_bands(const RowSums& sums, double stored, tensor::DType dtype,
                           ExpressionJudgement& judgement) {
   const double smallest = smallest_normal(dtype);

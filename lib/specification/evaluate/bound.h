@@ -16,13 +16,13 @@ inline constexpr double kSpreadMultiplier = 2;
 // units of bound / ‖E‖, and of what simulated roundings change the scale.
 inline constexpr double kScaleOfBound = 0.3;
 inline constexpr double kScaleOfSpread = 6;
-// Elements of one size may have so many times their own bound: what is simulated is right for a
-// whole tensor, and less so for the small elements of it.
+// Elements of one size may be off by this many times their own bound: the simulation is right for a
+// whole tensor, and less so for its small elements.
 inline constexpr double kBandMultiplier = 3;
 // Tensors of fewer elements are not judged by their scale.
 inline constexpr std::uint64_t kFewestToScale = 64;
 
-// Of one tensor, C the recorded values, E the expected ones, E' with simulated roundings.
+// Sums over a tensor: C the recorded values, E the expected ones, E' E with simulated roundings.
 struct RowSums {
   tensor::Shape shape;
   std::vector<double> error;     // ‖C - E‖² of every row

@@ -18,7 +18,7 @@ std::vector<std::optional<tensor::DType>> only_casts(const Expression& expressio
   if (expression.result < leaves) otherwise[expression.result] = 1;
   for (const Step& step : expression.steps) {
     const tensor::DType dtype = step.node->dtype;
-    // How a device rounds to a type in which nothing is kept is not known to the bit.
+    // A device's rounding to a type in which nothing is stored is not known to the bit.
     const bool casts = step.node->primitive->rounding == Rounding::kWhereNarrower &&
                        tensor::is_floating(dtype) && tensor::kept_in(dtype) == dtype;
     for (const std::uint32_t argument : step.arguments) {

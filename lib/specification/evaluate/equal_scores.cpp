@@ -16,7 +16,7 @@
 namespace ttrace::specification {
 namespace {
 
-// Of each of the elements that are chosen, its line and its place there, as one number.
+// Returns for each chosen element its line and its place there, as one number.
 Value places_of(const Value& chosen, std::size_t dim) {
   const Value lines = with_last(chosen, dim);
   Value places = Value::uninitialised(lines.shape());
@@ -58,7 +58,7 @@ std::uint64_t EqualScores::place_of(std::uint64_t element) const {
   return static_cast<std::uint64_t>(places_.data()[element]);
 }
 
-// The element of scores_ that is named.
+// Returns the element of scores_ that this element of the indices names.
 std::uint64_t EqualScores::named_by(std::uint64_t element, const Value& indices) const {
   return place_of(element) / kept_ * scores_.shape().back() +
          static_cast<std::uint64_t>(indices.data()[element]);
@@ -73,7 +73,7 @@ void EqualScores::add_draw(const Value& moved_scores) {
   }
 }
 
-// All that is named in the lines of some elements.
+// Returns all that `chosen` names in the lines of `elements`.
 EqualScores::Named EqualScores::named_in_lines(const Value& chosen,
                                                std::span<const std::uint64_t> elements) const {
   std::unordered_set<std::uint64_t> lines;

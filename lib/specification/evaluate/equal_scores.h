@@ -1,7 +1,7 @@
-// Choices among equal scores. Which of several elements with one score topk and sort name first is
-// up to the kernel, and no simulated rounding shows it: -inf of a mask and 0 of a relu stay equal.
-// What is chosen by a score that roundings changed has a score near the expected one: the j-th
-// largest of scores that are off by δ at most is off by δ.
+// Choices among equal scores. The kernel decides which of several elements with one score topk and
+// sort name first. Simulated roundings do not show this: -inf of a mask and 0 of a relu stay equal.
+// Where roundings changed the scores, a chosen element has a score near the expected one: if scores
+// are off by δ at most, so is the j-th largest of them.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@
 
 namespace ttrace::specification {
 
-// How much further than those of two draws the roundings of a run may move a score.
+// The roundings of a run may move a score this many times as far as those of two draws.
 inline constexpr double kReach = 3;
 
-// What indices were chosen from.
+// The scores from which a topk or sort chose indices.
 class EqualScores {
  public:
   // Returns nothing if the result is not the indices of a topk or of a sort, cut or reshaped at
@@ -30,24 +30,24 @@ class EqualScores {
                                        const measure::ExecutionContext& context,
                                        const ValueSharing* sharing);
 
-  // `chosen` in the order in which `expected` has them, where the choice is of no order: what both
-  // name stands at the place where `expected` names it, and the rest by falling score. As it is
-  // where the choice has an order, or the result lacks some of it.
+  // If the choice has no order, returns `chosen` in that of `expected`: elements that both name
+  // stand where `expected` names them, the rest by falling score. Returns `chosen` as it is if the
+  // choice has an order, or the result lacks some of it.
   Value in_order_of(const Value& chosen, const Value& expected) const;
 
-  // The row-major indices of the elements of `chosen` that differ from `expected`, other than by
-  // naming another element of the same score that is named nowhere else in its line. NaN equals no
-  // score. Both are of the shape of the result, dense.
+  // Returns the row-major indices of the elements of `chosen` that differ from `expected`. One that
+  // names another element of equal score, which its line names nowhere else, does not differ. NaN
+  // equals no score. Both have the shape of the result and are dense.
   std::vector<std::uint64_t> different(const Value& chosen, const Value& expected) const;
 
   // Whether the choice has an order.
   bool ordered() const { return ordered_; }
-  // The value of the expression that the scores are.
+  // The scores' number among the values of the expression.
   std::uint32_t value() const { return value_; }
-  // The scores with simulated roundings.
+  // Adds the scores of one draw of simulated roundings.
   void add_draw(const Value& moved);
-  // Whether roundings of kReach times those that were added may have made `different` elements of
-  // `chosen` what they are: each names an element, none that is named elsewhere in its line, whose
+  // Whether roundings kReach times as large as those of the draws may explain the elements
+  // `different` of `chosen`: each names an element that its line names nowhere else, and whose
   // score is near that of the expected one.
   bool may_be_rounding(const Value& chosen, const Value& expected,
                        std::span<const std::uint64_t> different) const;

@@ -17,8 +17,8 @@
 namespace ttrace::specification {
 namespace {
 
-// Streams of simulated roundings: of leaves by their tensor, so that a leaf is off by the same in
-// every expression of one seed; of steps after them.
+// Random streams of simulated roundings: a leaf has that of its tensor, so that it is off by the
+// same in every expression of one seed; steps have those from here on.
 constexpr std::uint64_t kStepStreams = std::uint64_t{1} << 32U;
 
 // The steps that `wanted` needs, as one flag per step.
@@ -135,14 +135,14 @@ class Evaluation {
     return cut ? cut->of(value) : value;
   }
 
-  // The arguments of a step, those cuts of them that a sample takes.
+  // Returns the arguments of a step, or the cuts of them that the sample takes.
   std::vector<Value> arguments_of(std::size_t number) const {
     const Step& step = expression_.steps[number];
     std::vector<Value> taken;
     for (std::size_t i = 0; i < step.arguments.size(); ++i) {
       const std::uint32_t argument = step.arguments[i];
       const Value& value = *values_[argument];
-      // A value of which a cut is computed is computed for those who take that cut.
+      // If only a cut of the value is computed, it is the cut that this step takes.
       const bool whole = sample_ != nullptr && !sample_->computed[argument];
       taken.push_back(whole ? cut_of(sample_->taken[number][i], value) : value);
     }

@@ -41,8 +41,8 @@ Value read_value(const measure::TensorRef& tensor);
 // leaves included. An open extent counts as 1.
 std::uint64_t peak_bytes(const Expression& expression, std::span<const std::uint32_t> wanted);
 
-// The same of evaluating the result, and then again with simulated roundings, next to the result
-// and to what was recorded.
+// The same bound for evaluating the result, and then evaluating it again with simulated roundings,
+// next to the result and the recorded tensor.
 std::uint64_t judging_bytes(const Expression& expression);
 
 }  // namespace ttrace::specification

@@ -11,8 +11,8 @@
 
 namespace ttrace::specification {
 
-// As evaluate(), of any values of the expression, in the order of `wanted`; with a sample, those
-// cuts of them that it has.
+// Evaluates as evaluate() any values of the expression, in the order of `wanted`; with a sample,
+// the cuts of them that it has.
 std::vector<Value> evaluate_values(const Expression& expression, std::span<const Value> leaves,
                                    std::span<const std::uint32_t> wanted,
                                    const std::optional<Perturbation>& perturbation,

@@ -26,7 +26,7 @@ void require_exact_integers(const Value& value, tensor::DType dtype) {
   const double end = end_of(dtype);
   const double least = has_sign(dtype) ? -end : 0;
   for (const double element : dense.elements()) {
-    // A cast of an infinite number has no defined result, and who makes one does not use it.
+    // A cast of an infinite number has no defined result; programs that make one do not use it.
     if (std::isfinite(element) && (element < least || element >= end)) {
       throw base::input_error("whole numbers beyond 2^53 or their type, which are not exact here");
     }

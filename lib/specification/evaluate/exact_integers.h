@@ -6,9 +6,9 @@
 
 namespace ttrace::specification {
 
-// Throws where elements of an integer type are beyond 2^53, from where a double does not hold every
-// whole number, or beyond their type, where a program goes on from its other end: a hash does both.
-// Does nothing for other types.
+// Throws an input error if elements of an integer type are beyond 2^53, where doubles do not hold
+// every whole number, or beyond their type, where a program wraps around: a hash does both. Does
+// nothing for other types.
 void require_exact_integers(const Value& value, tensor::DType dtype);
 
 }  // namespace ttrace::specification

@@ -227,7 +227,8 @@ bool FullJudging::is_zero() const {
                      [](double square) { return square == 0; });
 }
 
-// A value beyond the largest number is what its type makes of it: infinite, or that number.
+// Rounds a value beyond the type's largest number: it becomes infinite, NaN in E4M3, or that
+// number.
 double FullJudging::stored_if_beyond(double e) const {
   return std::abs(e) > largest_ ? tensor::round_to(dtype_, e) : e;
 }
@@ -248,7 +249,7 @@ FullJudging::RowDifference FullJudging::compare_row(std::uint64_t r) {
   return part;
 }
 
-// All elements are finite, as nearly always.
+// The usual case: all elements are finite.
 FullJudging::RowDifference FullJudging::compare_plain(std::uint64_t r, const double* c,
                                                       const double* e) {
   constexpr std::uint64_t kSums = 8;

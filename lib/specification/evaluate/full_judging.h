@@ -23,14 +23,14 @@ class FullJudging {
   // To be called first.
   void compare(ExpressionJudgement& judgement);
 
-  // E with simulated roundings, one of `draws`.
+  // Adds E with simulated roundings, one of `draws` draws.
   void add_draw(const Value& moved, std::uint64_t draws);
-  // As if no draw had been added.
+  // Drops the draws that were added.
   void forget_draws();
 
-  // The sums with a spread that is relative to E what it is in `cut` of the result, of which
-  // `moved_cut` is E with simulated roundings; nothing where that part is 0, or has no elements of
-  // a size that others have.
+  // Returns the sums with a spread estimated from `moved_cut`, which is E with simulated roundings
+  // in `cut` of the result: relative to E it is the same everywhere. Nothing if that part of E is
+  // 0, or has no elements of a size that others have.
   std::optional<RowSums> with_sample(const Value& moved_cut, const Cut& cut) const;
 
   // Elements of equal size are all rounded in one direction when the result is stored, which

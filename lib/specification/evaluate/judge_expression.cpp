@@ -19,21 +19,21 @@ namespace ttrace::specification {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// Integers may differ in so many elements for each that simulated roundings change.
+// Integers may differ in this many elements for each element that simulated roundings change.
 constexpr double kUnequalPerFlip = 3;
-// It takes so many draws to name rows of fewer elements.
+// Rows of fewer elements are named only after kDrawsOfMore draws.
 constexpr std::uint64_t kFewestInRow = 32;
-// The most draws that look for another set of what is chosen.
+// The most draws that look for another set of chosen elements.
 constexpr std::uint64_t kDrawsOfSets = 32;
-// The most ways to choose among equal elements, and so many of them where none changes anything.
+// The most ways to choose among equal elements that are tried; fewer if the first change nothing.
 constexpr std::uint64_t kWaysToChoose = 128;
 constexpr std::uint64_t kWaysWithoutTies = 8;
-// A factor that elements share may be off by so much: eight roundings to bf16.
+// The most that a factor which elements share may be off: eight roundings to bf16.
 constexpr double kMostOfSharedFactor = 0x1p-5;
-// The draws that decide where those of draws_for() were too few to know the spread by.
+// The draws that decide where draws_for() gave too few to know the spread.
 constexpr std::uint64_t kDrawsOfMore = 32;
 constexpr std::uint64_t kFewestForOneDraw = 4096;
-// A sample of simulated roundings decides up to this share; beyond it all are simulated.
+// A sample of simulated roundings decides shares up to this; beyond it all roundings are simulated.
 constexpr double kSampledShare = 0.6;
 // Share of the allowed scale from which on the rounding of the storage is looked at too.
 constexpr double kSuspectedScale = 0.5;
@@ -48,26 +48,27 @@ std::uint64_t draws_for(std::uint64_t elements) {
   return elements >= kFewestForOneDraw ? 1 : elements >= 256 ? 2 : 4;
 }
 
-// Whether some rows are off, not most of them, and are of too few elements for their spread to be
-// known: where it is much larger than that of other rows, as behind a division by a small number,
-// the random numbers of few draws may all be small there.
+// Whether some rows are off, but not most of them, and rows have too few elements for their spread
+// to be known: where a row's spread is much larger than that of others, as after a division by a
+// small number, its random numbers may all be small in a few draws.
 bool needs_more_draws(const ExpressionJudgement& judgement, const RowSums& sums) {
   const std::uint64_t rows = sums.error.size();
   return sums.elements() < kFewestInRow * rows && judgement.non_finite == 0 &&
          judgement.rows_beyond > 0 && 2 * judgement.rows_beyond <= rows;
 }
 
-// Whether nothing but the scale is off, by no more than a few roundings of a 16-bit factor. One
-// that all elements share, or the largest of them, is one random number, which one draw may find
-// near 0.
+// Whether nothing but the scale is off, by no more than a few roundings of a 16-bit factor. The
+// rounding of a factor that all or the largest elements share is one random number, which may be
+// near 0 in one draw.
 bool needs_more_draws_of_scale(const ExpressionJudgement& judgement) {
   return judgement.share > 1 && judgement.non_finite == 0 &&
          std::abs(judgement.scale - 1) <= kMostOfSharedFactor &&
          judgement.residual * judgement.expected_norm <= judgement.bound;
 }
 
-// Whether nothing but some small elements is off, and these are few. What is small as a difference
-// of larger numbers is moved by much more than its like, and a band may have one such element.
+// Whether nothing but some small elements is off, and these are few. Roundings move an element that
+// is a difference of larger numbers much more than others of its size, and a band may have one such
+// element.
 bool needs_more_draws_of_small(const ExpressionJudgement& judgement) {
   return judgement.small_elements_beyond > 0 &&
          judgement.small_elements_beyond < kFewestForOneDraw && judgement.non_finite == 0 &&
@@ -129,9 +130,9 @@ std::vector<std::uint64_t> different_elements(const Value& one, const Value& oth
   return different;
 }
 
-// Leaves out the elements that another choice among equal ones changes: which one it is topk does
-// not say. Each way to choose reads the lines from another place on, so that every one of n equal
-// elements is the first one in some way if the lines are no longer than there are ways. Returns
+// Removes from `unequal` the elements that another choice among equal elements changes: topk does
+// not say which one it takes. Each way to choose reads the lines from another place on; if lines
+// are no longer than the number of ways, each of n equal elements comes first in some way. Returns
 // whether any other choice changes something.
 bool leave_out_ties(const Expression& expression, std::span<const Value> leaves,
                     const Value& expected, const ExpressionOptions& options,
@@ -154,8 +155,8 @@ bool leave_out_ties(const Expression& expression, std::span<const Value> leaves,
   return any;
 }
 
-// Integers and booleans: equal, but for choices among equal scores, and for what simulated
-// roundings change too.
+// Judges integers and booleans: they must be equal, except for choices among equal scores and for
+// elements that simulated roundings change too.
 void judge_exactly(const Expression& expression, std::span<const Value> leaves,
                    const Value& recorded, const ExpressionOptions& options,
                    ExpressionJudgement& judgement) {
@@ -210,8 +211,8 @@ double root_mean_square(const Value& value) {
   return finite > 0 ? std::sqrt(squares / static_cast<double>(finite)) : 0;
 }
 
-// Judges with roundings that are simulated on a sample. Returns nothing where there is none, or
-// where it does not say enough.
+// Judges with roundings that are simulated on a sample. Returns nothing if there is no sample, or
+// if the full simulation has to decide.
 std::optional<ExpressionJudgement> judge_by_sample(
     const FullJudging& judging, const ExpressionJudgement& compared, const StorageRounding& storage,
     const Expression& expression, std::span<const Value> leaves, const Perturbation& perturbation,
@@ -234,10 +235,10 @@ std::optional<ExpressionJudgement> judge_by_sample(
   return judgement;
 }
 
-// Whether zeros are what is left of numbers whose roundings are larger than what the formula takes:
-// a formula that adds a large number and takes it away again makes zeros of everything. Those of a
-// function that saturates are smaller by the roundoff, and those of a function of zeros are what
-// the type's smallest number allows.
+// Whether the zeros prove nothing because roundings inside the formula are as large as its inputs:
+// a formula that adds a large number and subtracts it again makes zeros of everything. Roundings of
+// a function that saturates are smaller than its inputs by the roundoff, and those of a function of
+// zeros are a few times the type's smallest number.
 bool may_be_anything(const ExpressionJudgement& judgement, std::span<const Value> leaves,
                      const Value& recorded, tensor::DType dtype) {
   constexpr double kPart = 1.0 / 16;
@@ -257,7 +258,8 @@ void judge_in_full(const Expression& expression, std::span<const Value> leaves,
   require_same_shape(expected, recorded);
   FullJudging judging(expected, recorded, dtype, options.context);
   judging.compare(judgement);
-  // Other operations may round inside in other ways than the specification says.
+  // Keeps exact inputs only in sums of products: other operations may round inside in other ways
+  // than the specification says.
   const auto plan = plan_of(expression);
   const bool keeps_inputs =
       (plan && takes_leaves(expression, *plan)) || asks_for_equal_numbers(expression);
@@ -299,7 +301,7 @@ void judge_in_full(const Expression& expression, std::span<const Value> leaves,
   }
 }
 
-// By probes, or nothing where they cannot judge or object.
+// Judges by probes. Returns nothing if they cannot judge, or object.
 std::optional<ExpressionJudgement> judge_by_probes(const Expression& expression,
                                                    std::span<const Value> leaves,
                                                    const Value& recorded, tensor::DType dtype,
@@ -310,7 +312,7 @@ std::optional<ExpressionJudgement> judge_by_probes(const Expression& expression,
   if (!plan || plan_bytes(expression, *plan) > judging_bytes(expression)) return std::nullopt;
   const std::size_t first = expression.leaves.size();
   const tensor::Shape& shape = expression.steps[expression.result - first].node->shape;
-  // The bound is a share of the row's norm, which the largest elements are most of.
+  // The bound is a share of the row's norm, too wide for elements much smaller than the largest.
   if (shape != recorded.shape() || has_small_elements(recorded)) return std::nullopt;
   const auto sums = probe(expression, *plan, leaves, recorded, options);
   if (!sums) return std::nullopt;

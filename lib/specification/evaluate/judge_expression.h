@@ -78,7 +78,7 @@ struct ExpressionJudgement {
   std::vector<RowError> rows;               // those, worst first
 };
 
-// A row is looked at from so many times its bound on (by probes it scatters).
+// Rows are judged individually above this multiple of their bound; probe estimates are noisier.
 inline constexpr double kRowMultiplier = 3;
 
 // `leaves`: the values of expression.leaves. `recorded`: the tensor in the trace, stored as

@@ -16,9 +16,9 @@ class NarrowFactors {
   explicit NarrowFactors(const trace::ProductFacts& products) : products_(products) {}
 
   // Puts a rounding before every factor that the run rounded, and returns whether there is one. The
-  // expression is valid as long as this, too. What is expected stays unrounded, and the roundings
-  // are simulated: cuBLAS and cuDNN round to the nearest, so that they add up to none (on an H100
-  // the scale of a product is off by 4e-6, its norm by 2.9e-4).
+  // expression is valid only while this object lives. The expected value stays unrounded, and these
+  // roundings are simulated: cuBLAS and cuDNN round to nearest, so that they cancel on average (on
+  // an H100 the scale of a product is off by 4e-6, its norm by 2.9e-4).
   bool round_in(Expression& expression);
 
  private:

@@ -49,8 +49,8 @@ std::optional<ProductPlan> plan_of(const Expression& expression);
 // An upper bound of the bytes of the values that probing holds at a time.
 std::uint64_t plan_bytes(const Expression& expression, const ProductPlan& plan);
 
-// Whether all operands and terms are inputs of the expression, or views of them. One that is
-// computed may have been rounded in the run to another side, as in a quantisation.
+// Whether all operands and terms are inputs of the expression, or views of them. A computed one may
+// have been rounded the other way in the run, as in a quantisation.
 bool takes_leaves(const Expression& expression, const ProductPlan& plan);
 
 // Estimates the sums by probes. Returns nothing if a value is not finite.

@@ -104,7 +104,8 @@ class Sampler {
   std::size_t leaves_;
 };
 
-// Cuts that are spread over the dimension, and, for what merges dimensions, of adjacent indices.
+// Returns cuts of indices spread over the dimension, and of adjacent ones for steps that merge
+// dimensions.
 std::vector<Cut> cuts_of(std::size_t dim, std::uint64_t extent) {
   std::vector<Cut> cuts;
   for (std::uint64_t ways = 2; ways <= std::min(kMostWays, extent); ++ways) {

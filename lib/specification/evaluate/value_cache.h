@@ -31,7 +31,7 @@ class ValueCache {
     return known->second.value;
   }
 
-  // Of a value that is larger than all that may be kept: nothing.
+  // Does not keep a value that is larger than the limit.
   void add(const Key& key, const Value& value) {
     const std::uint64_t bytes = bytes_of(value);
     if (bytes > most_bytes_ || values_.contains(key)) return;

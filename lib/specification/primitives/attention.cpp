@@ -213,8 +213,8 @@ std::vector<Primitive::Named> all_gradients(const EvaluationCall& call) {
           {"attention_grad_value", of_value}};
 }
 
-// Of batches, and of heads: some of one group that shares k and v, or whole groups. `kFirst`: the
-// number of the argument q; `kOfGroups`: the result has groups instead of heads.
+// Cuts batches, or heads: some of one group that shares k and v, or whole groups. `kFirst`: the
+// position of the argument q; `kOfGroups`: the result has groups instead of heads.
 template <std::size_t kFirst, bool kOfGroups>
 std::optional<ArgumentCuts> cut_heads(const CutCall& call) {
   const Cut& cut = call.cut;
@@ -247,7 +247,7 @@ std::optional<ArgumentCuts> cut_heads(const CutCall& call) {
   return cuts;
 }
 
-// All scores of a row, for each of its elements.
+// Each element of a row takes all scores of the row.
 template <std::size_t kFirst>
 double work_of_scores(std::span<const Shape* const> arguments) {
   const Shape& k = *arguments[kFirst + 1];

@@ -158,7 +158,7 @@ void Attention::probabilities(const Head& head, std::uint64_t row, std::uint64_t
   }
   for (std::uint64_t c = 0; c < reach; ++c) {
     if (!(scores[c] > 0)) continue;
-    // e^x is off by what x is off by.
+    // The relative error of e^x equals the absolute error of x.
     const double exponent = accumulator_ * logarithm(scores[c]);
     scores[c] *=
         1 + shared + base::hypotenuse(unit_, exponent) * rounding.at(number * columns_ + c);

@@ -48,8 +48,8 @@ class Attention {
   void block(const Head& head, std::uint64_t begin, std::uint64_t end, bool derivative,
              std::uint64_t reach, std::vector<double>& p, std::vector<double>& z) const;
 
-  // How many columns, from the first, rows [begin, end) may look at. All where a row looks at none:
-  // its probabilities are no numbers.
+  // How many columns, from the first, rows [begin, end) may look at. All if some row looks at none:
+  // its probabilities are NaN.
   std::uint64_t reach(const Head& head, std::uint64_t begin, std::uint64_t end) const;
 
  private:
@@ -64,7 +64,7 @@ class Attention {
   void round_products(const Head& head, const MatrixView& g, std::uint64_t r, std::uint64_t row,
                       std::uint64_t reach, double* line) const;
 
-  // Kernels take Σ p·(g·vᵀ) as Σ g·o from the rounded output o.
+  // The rounding of Σ p·(g·vᵀ): kernels take it as Σ g·o from the rounded output o.
   double rounding_of_inner(const MatrixView& g, std::uint64_t r, const double* output,
                            std::uint64_t row, std::uint64_t reach, double inner) const;
 

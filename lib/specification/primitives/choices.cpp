@@ -85,8 +85,8 @@ Value one_hot(const EvaluationCall& call) {
 }
 
 // The first elements of every line in order: their values or their indices. NaN counts as largest.
-// Equal elements keep the order in which a reader meets them who starts at `from`, a share of the
-// line's length, and goes round.
+// Equal elements stand in the order in which one meets them from `from` on, a share of the line's
+// length, wrapping around at its end.
 Value ordered(const EvaluationCall& call, bool descending, bool indices, double from) {
   const auto dim = static_cast<std::size_t>(call.attributes.integer("dim"));
   const Value x = with_last(*call.arguments[0], dim);
@@ -122,7 +122,7 @@ Value ordered(const EvaluationCall& call, bool descending, bool indices, double 
 
 template <bool indices>
 Value top(const EvaluationCall& call) {
-  // Which of equal elements torch's kernel chooses is not said.
+  // torch does not say which of equal elements its kernel chooses.
   return ordered(call, call.attributes.flag("largest"), indices, call.ties);
 }
 template <bool indices>

@@ -31,7 +31,7 @@ struct Cut {
 // By argument that is given; nothing: the whole argument.
 using ArgumentCuts = std::vector<std::optional<Cut>>;
 
-// What the rule of cutting a primitive knows. All extents are known.
+// What a primitive's cutting rule is given. All extents are known.
 struct CutCall {
   const Attributes& attributes;
   const tensor::Shape& shape;                       // of the result
@@ -39,12 +39,12 @@ struct CutCall {
   const Cut& cut;                                   // of the result
 };
 
-// Returns what of the arguments the cut is computed from, or nothing if it takes the whole result.
-// Evaluating the primitive on these gives the cut of its whole result, bit for bit.
+// Returns the cuts of the arguments from which the cut is computed, or nothing if the result can
+// only be computed as a whole. Evaluating the primitive on these gives the cut of its whole result,
+// bit for bit.
 using CutRule = std::optional<ArgumentCuts> (*)(const CutCall& call);
 
-// Rules of whole families.
-// The result is cut as all of the arguments: they have its shape.
+// Rules of whole families. All arguments have the shape of the result and are cut as it is.
 std::optional<ArgumentCuts> cut_alike(const CutCall& call);
 // The arguments broadcast to the result.
 std::optional<ArgumentCuts> cut_broadcast(const CutCall& call);

@@ -40,8 +40,8 @@ Value evaluate_rounding_inside(const EvaluationCall& call, std::index_sequence<K
   return result;
 }
 
-// As each(), of a formula that a kernel evaluates in several steps, in binary32 or wider: under
-// noise each step is rounded. F takes doubles and RoundedNumbers.
+// Does what each() does, for a formula that a kernel evaluates in several steps, in binary32 or
+// wider: under noise each step is rounded. F takes doubles and RoundedNumbers.
 template <typename F, std::size_t N>
 Value each_in_steps(const EvaluationCall& call) {
   if (call.noise == nullptr) return each<F, N>(call);

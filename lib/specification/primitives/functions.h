@@ -23,14 +23,14 @@ inline double softplus(double x) {
   return std::max(x, 0.0) + logarithm_of_1_plus(exponential(-std::abs(x)));
 }
 
-// Of T = double, or of a RoundedNumber (rounded_number.h). Where both operands of an operation are
-// results, they have names: compilers evaluate them in either order, and each rounding draws the
-// next random number.
+// T is double or RoundedNumber (rounded_number.h). Operands that are results themselves get names
+// first: compilers evaluate operands in either order, and each rounding draws the next random
+// number.
 template <typename T>
 T sigmoid(T x) {
   return 1.0 / (1.0 + exponential(-x));
 }
-// Of y = sigmoid(x).
+// Returns g times the slope of the sigmoid where its value is y.
 template <typename T>
 T sigmoid_slope_times(T g, T y) {
   const T rest = 1.0 - y;

@@ -30,7 +30,7 @@ double kept_in_sum(tensor::DType dtype) { return dtype == tensor::DType::kBFloat
 double StepwiseSum::lost() const {
   const double independent = unit_roundoff(dtype_) * std::sqrt(squares_);
   if (dtype_ != tensor::DType::kFloat32) return independent;
-  // The variance of ξ is 1/3, that of what is lost is lost².
+  // ξ has the variance 1/3, so that √3·lost·ξ has lost².
   const double lost = std::abs(static_cast<double>(single_) - exact_);
   return lost > independent ? std::sqrt(3.0) * lost : independent;
 }

@@ -36,8 +36,8 @@ class Noise {
 
 // The rounding of an accumulator, in units of u·‖x‖·‖y‖ for a sum Σ x·y, u its unit roundoff.
 inline constexpr double kAccumulation = 1;
-// Sums over dimensions keep parts of them in the type of the result, so that several roundings of
-// their size add up; products round their parts once, where ranks add them.
+// Sums over dimensions keep partial sums in the type of the result, so that several roundings of
+// their size add up; products round theirs once, where ranks add them.
 inline constexpr double kRoundingsOfSum = 2;
 
 // The standard size of the rounding of one sum Σ x·y of n terms, beyond the rounding of its result:
@@ -45,9 +45,9 @@ inline constexpr double kRoundingsOfSum = 2;
 // accumulator rounds after every addition. `norms` is ‖x‖·‖y‖. Evidence: lib/judge/README.md.
 double sum_roundoff(tensor::DType dtype, double norms, std::uint64_t n, double roundings = 1);
 
-// What an accumulator that adds n terms one after the other loses of a sum whose terms have one
-// sign, in units of the sum: u·√(n/3), since the partial sums s grow evenly and Σ s² = S²·n/3.
-// Weight gradients of GPT-2 (124 million parameters, 128 tokens) in single precision lose 4 u so.
+// The error of an accumulator that adds n terms of one sign one after the other, in units of the
+// sum: u·√(n/3), since the partial sums s grow evenly and Σ s² = S²·n/3. Weight gradients of GPT-2
+// (124 million parameters, 128 tokens) in single precision are off by 4 u.
 double coherent_roundoff(tensor::DType dtype, std::uint64_t n);
 
 // The smallest number that a sum of products of bf16 keeps; 0 of other types. Instructions that
@@ -56,7 +56,7 @@ double coherent_roundoff(tensor::DType dtype, std::uint64_t n);
 // other factor. Source: Intel's Software Developer's Manual, TDPBF16PS and VDPBF16PS.
 double kept_in_sum(tensor::DType dtype);
 
-// What an accumulator of one type loses of a sum that it adds up term by term.
+// Finds the error of an accumulator of one type that adds up a sum term by term.
 class StepwiseSum {
  public:
   explicit StepwiseSum(tensor::DType dtype) : dtype_(dtype) {}
@@ -67,10 +67,10 @@ class StepwiseSum {
     single_ += static_cast<float>(term);
   }
 
-  // The size of it for a number ξ: u·√(Σ s²) over the partial sums s, if its roundings are
-  // independent. Equal terms, as a mean over tokens has for gradients, are rounded alike, and their
-  // losses add up: in binary32, what is lost in this order is the size where that is larger. In
-  // narrower types it is not, as gradients that were added up in one are findings.
+  // The size of the error, to be multiplied by ξ: u·√(Σ s²) over the partial sums s if roundings
+  // are independent. Equal terms, such as gradients of a mean over tokens, are rounded alike, and
+  // their errors add up: in binary32 the actual error in this order counts if it is larger. In
+  // narrower types it does not count: there, such an error is a finding.
   double lost() const;
 
  private:

@@ -104,13 +104,13 @@ struct NormalizedRows {
     return found;
   }
 
-  // What is lost of an element h = (x - mean)·r, beyond what the statistics are off by: kernels
-  // compute it as x·r - mean·r.
+  // The error of an element h = (x - mean)·r beyond that of the statistics: kernels compute it as
+  // x·r - mean·r.
   double lost_of_normalised(double element, const Statistics& row) const {
     return unit * base::hypotenuse(element, row.mean) * row.scale;
   }
 
-  // The sums of squares, of their root and of its inverse.
+  // Of the sum of squares, its root and the inverse.
   static constexpr double kRoundingsOfScale = 2;
 };
 

@@ -107,8 +107,8 @@ enum class Move {
   kAnyhow,   // some of them, in another order or several times
 };
 
-// A result as a sum: a term for each argument or product of two. All of them are seen as matrices
-// whose columns are the last dimension.
+// One term of a result that is a sum: an argument, or the product of two. Result and arguments are
+// seen as matrices whose columns are the last dimension.
 struct MatrixTerm {
   std::size_t left = 0;                             // the argument; of a product the left factor
   std::optional<std::size_t> right = std::nullopt;  // the right factor
@@ -130,15 +130,15 @@ struct TermsCall {
 struct Primitive {
   std::string_view name;
   std::vector<std::string_view> arguments;  // names; of a variadic primitive one
-  std::size_t required = 0;                 // the first so many arguments must be given
+  std::size_t required = 0;                 // how many of them, from the first, must be given
   bool variadic = false;                    // any number >= 1 of arguments
   std::vector<AttributeRule> attributes;
   Rounding rounding = Rounding::kExact;
   tensor::Shape (*shape)(const ShapeCall& call) = nullptr;  // throws ShapeProblem
   Value (*evaluate)(const EvaluationCall& call) = nullptr;
 
-  // Of primitives that take the same arguments and share most of their work: computes all of them,
-  // without simulated roundings, to the bits of evaluate(). Null for others.
+  // Computes all primitives that take the same arguments and share most of their work, without
+  // simulated roundings, to the bits of evaluate(). Null for others.
   using Named = std::pair<std::string_view, Value>;
   std::vector<Named> (*together)(const EvaluationCall& call) = nullptr;
 
@@ -154,7 +154,7 @@ struct Primitive {
   bool associates = false;       // (x, (y, z)) is ((x, y), z), up to roundings
   bool shape_is_layout = false;  // the shape of the result says no more than how rows are laid out
   bool finds_equals = false;   // tells which numbers are equal: inputs off by a rounding never are
-  bool names_places = false;   // of elements, in order of their size; equal ones in any order
+  bool names_places = false;   // tells places of elements by size; equal ones in any order
   bool worth_sharing = false;  // takes much longer than its arguments took
   bool told_to_people = true;  // in a summary of an expression
   std::string_view described_by = {};  // an attribute that says all; empty: the name does
@@ -165,7 +165,7 @@ Primitive entry(std::string_view name, std::vector<std::string_view> arguments,
                 std::size_t required, std::vector<AttributeRule> attributes, Rounding rounding,
                 tensor::Shape (*shape)(const ShapeCall&), Value (*evaluate)(const EvaluationCall&));
 
-// Primitive::work of what only shows values in another way.
+// Primitive::work of a primitive that only shows values in another way.
 double no_work(std::span<const tensor::Shape* const> arguments);
 
 // Whether the attributes list elements of the result, which somebody has written down.

@@ -126,7 +126,7 @@ bool multiply_on_backend(const measure::ExecutionContext& context, const Value& 
   product.k = left.shape()[last];
   product.row_stride = static_cast<std::int64_t>(product.n);
   std::uint64_t count = result.size() / (product.m * product.n);
-  // Of a layer's input with batches and one weight, all rows at once.
+  // A layer's input with batches times one weight: all rows in one product.
   std::optional<MatrixView> joined;
   if (count > 1 && is_one_matrix(right)) joined = joined_rows(left);
   if (joined) {

@@ -109,7 +109,7 @@ double stepwise_roundoff(const double* x, std::uint64_t n, tensor::DType dtype) 
   return sum.lost();
 }
 
-// What the additions of a sum may have lost.
+// A simulated error of the additions of a sum.
 double sum_noise(const EvaluationCall& call, const double* x, std::uint64_t n,
                  std::uint64_t index) {
   if (call.noise == nullptr || n < 2) return 0;
@@ -179,8 +179,8 @@ Value all(const EvaluationCall& call) {
   });
 }
 
-// The error of a sum of squares or exponentials, relative to it: two roundings more than that of
-// the result.
+// A simulated error of a sum of squares or exponentials, relative to it: two roundings of the
+// accumulator, besides that of the result.
 double relative_noise(const EvaluationCall& call, std::uint64_t index) {
   if (call.noise == nullptr) return 0;
   return 2 * accumulation_roundoff(call.dtype) * call.noise->stream(1).at(index);

@@ -1,5 +1,5 @@
-// A number that is rounded after every operation. A formula that is evaluated with it shows how far
-// the roundings inside an operation carry, which the specification counts as one.
+// A number that is rounded after every operation. A formula that is evaluated with it shows the
+// effect of the roundings inside an operation, which the specification counts as one rounding.
 #pragma once
 
 #include <cstdint>

@@ -44,10 +44,10 @@ Value along(const EvaluationCall& call, const Work& work) {
   return with_last_at(result, dim);
 }
 
-// A sum over a line as kernels make it in binary32: of the last dimension in a vector of
-// accumulators (torch on a CPU has 8 or 16, a GPU more), of others in one. Each term that is less
-// than a rounding of its accumulator vanishes, and equal terms are rounded alike: a vocabulary of
-// 50,000 behind a label that the model is sure of loses an eighth of the loss so.
+// Sums a line as kernels do in binary32: along the last dimension in several accumulators (torch on
+// a CPU has 8 or 16, a GPU more), along others in one. Terms smaller than a rounding of their
+// accumulator vanish, and equal terms are rounded alike: with a vocabulary of 50,000 and a label
+// that the model is sure of, an eighth of the loss vanishes.
 class LineSum {
  public:
   explicit LineSum(const EvaluationCall& call) {
@@ -103,7 +103,7 @@ Value softmax(const EvaluationCall& call) {
       for (std::uint64_t i = 0; i < n; ++i) out[i] /= sum.total();
     }
     for (std::uint64_t i = 0; i < n; ++i) {
-      // e^(x - top) is off by what the difference is off by.
+      // The relative error of e^(x - top) equals the absolute error of x - top.
       const double lost = base::hypotenuse(kFunctionRoundings, at[0][i] - top);
       if (out[i] != 0) {
         out[i] *= 1 + kFunctionRoundings * inside.row(r) + lost * inside.element(r * n + i);
@@ -124,7 +124,7 @@ Value log_softmax(const EvaluationCall& call) {
       total = sum.total();
     }
     double log_total = logarithm(total);
-    // The sum is at least 1, whose rounding alone is one of the logarithm's in absolute terms.
+    // A relative error of the sum, which is at least 1, is an absolute error of its logarithm.
     if (inside) log_total += kFunctionRoundings * inside.row(r) * base::hypotenuse(1.0, log_total);
     for (std::uint64_t i = 0; i < n; ++i) {
       double difference = x[i] - top;
@@ -198,7 +198,7 @@ std::vector<Primitive> softmax_primitives() {
     primitive.cut = cut_across_lines;
     primitive.shape_is_layout = true;
   }
-  all[1].worth_sharing = true;  // of a whole vocabulary, and many gradients take it
+  all[1].worth_sharing = true;  // covers a whole vocabulary, and many gradients take it
   return all;
 }
 

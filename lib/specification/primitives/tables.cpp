@@ -1,4 +1,4 @@
-// Rows chosen by index, and what is added at an index: embeddings, gather and scatter.
+// Rows chosen by index, and additions at an index: embeddings, gather and scatter.
 #include <cmath>
 
 #include "base/error.h"
@@ -111,7 +111,7 @@ Value embedding(const EvaluationCall& call) {
   return result;
 }
 
-// Terms that are added to elements in the type of the result, one after the other.
+// Adds terms to elements one after the other, in the type of the result.
 class AddedTerms {
  public:
   AddedTerms(const EvaluationCall& call, Value& result)
@@ -241,7 +241,7 @@ Value add_rows(const EvaluationCall& call) {
   return result;
 }
 
-// Rows of the table by the ids that name them, and the table by its other dimensions.
+// Cuts the ids, whose dimensions come first in the result, or the table along its other dimensions.
 std::optional<ArgumentCuts> cut_embedding(const CutCall& call) {
   const std::size_t ids = call.arguments[1]->size();
   if (call.cut.dim < ids) return ArgumentCuts{std::nullopt, call.cut};

@@ -178,7 +178,7 @@ std::optional<std::vector<std::int64_t>> recut(const tensor::Shape& shape,
 }  // namespace
 
 ValueMemoryLimit::ValueMemoryLimit(std::uint64_t most_bytes) {
-  kept_memory().drop_kept();  // what is kept was not held against this limit
+  kept_memory().drop_kept();  // kept memory was not counted against this limit
   budget().most = most_bytes;
 }
 ValueMemoryLimit::~ValueMemoryLimit() { budget().most = kNoLimit; }

@@ -15,8 +15,8 @@
 namespace ttrace::specification {
 
 // Limits the memory of all values together while it lives: making a value beyond it is an input
-// error. What a graph claims to need is thereby bounded whatever its shape. One at a time; without
-// one there is no limit.
+// error. This bounds what a graph of any shape can take. Only one may live at a time; without one
+// there is no limit.
 class ValueMemoryLimit {
  public:
   explicit ValueMemoryLimit(std::uint64_t most_bytes);
@@ -43,7 +43,7 @@ class Value {
   const tensor::Shape& shape() const { return shape_; }
   std::size_t dimensions() const { return shape_.size(); }
   std::uint64_t size() const { return size_; }
-  // In elements; of a dimension of size 1 it has no meaning.
+  // In elements; the stride of a dimension of size 1 has no meaning.
   std::span<const std::int64_t> strides() const { return strides_; }
   // The element at index (0, ..., 0).
   const double* data() const { return elements_.get() + offset_; }

@@ -1,4 +1,4 @@
-// Views: what moves elements, or puts some among others.
+// Views: primitives that move elements, or put some among others.
 #include <algorithm>
 #include <cmath>
 
@@ -70,7 +70,7 @@ struct SliceRange {
   std::uint64_t start, stop, step, length;
 };
 
-// Of a tensor of `shape`.
+// Returns the range that the attributes cut from a tensor of `shape`.
 SliceRange cut_of(const ShapeCall& call, const Shape& shape) {
   const std::size_t dim = dimension(call, "dim", shape);
   const std::int64_t start = call.attributes.integer("start");
@@ -275,7 +275,8 @@ std::uint64_t volume(const Shape& shape, std::size_t from, std::size_t to) {
   return count;
 }
 
-// Of the dimension that begins at the same element: that part of it, if it ends at whole indices.
+// Cuts the argument's dimension that begins at the same element, if the cut consists of whole
+// indices of it.
 std::optional<ArgumentCuts> cut_reshaped(const CutCall& call) {
   const Cut& cut = call.cut;
   const Shape& from = *call.arguments[0];
@@ -307,7 +308,7 @@ std::optional<ArgumentCuts> cut_windows(const CutCall& call) {
   return call.cut.dim == call.shape.size() - 1 ? std::nullopt : cut_across_lines(call);
 }
 
-// Rows stay rows, or nothing changes.
+// Returns a term if rows stay rows; for a transpose, if the shape stays the same.
 std::optional<std::vector<MatrixTerm>> terms_of_reshaped(const TermsCall& call) {
   const Shape& from = *call.arguments[0];
   const Shape& to = call.shape;
@@ -322,7 +323,7 @@ std::optional<std::vector<MatrixTerm>> terms_of_permuted(const TermsCall& call) 
   return std::vector<MatrixTerm>{{.left = 0, .transposed = true}};
 }
 
-// What moves elements and is not worth a word.
+// Completes a primitive that only moves elements; summaries for people leave it out.
 Primitive view(Primitive primitive, Move move, CutRule cut) {
   primitive.move = move;
   primitive.cut = cut;
