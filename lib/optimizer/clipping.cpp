@@ -133,13 +133,13 @@ Clip Clipping::of(std::uint64_t step, double clip_norm) {
   const MainGradientNorm& own = gradients_.of(step);
   if (!own.problem.empty()) return {1, own.problem, own.unreadable};
   const double clipped = factor * known.norm;
-  // Where both fit, clipping changes next to nothing; take the nearer one.
+  // If both norms fit, clipping changes next to nothing; take the nearer one.
   if (near(own.norm, known.norm)) {
     const bool nearer_clipped = std::abs(own.norm - clipped) < std::abs(own.norm - known.norm);
     return nearer_clipped ? Clip{} : Clip{factor, ""};
   }
   if (near(own.norm, clipped)) return {};
-  // Clipping leaves no more than `clipped`, so they were recorded before it.
+  // Clipping leaves no larger norm than `clipped`, so the gradients were recorded before it.
   if (own.norm > clipped) return {factor, ""};
   return {1,
           "the norm of the main gradients is neither the recorded one nor the one they are clipped "

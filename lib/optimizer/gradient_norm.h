@@ -17,16 +17,16 @@ namespace ttrace::optimizer {
 
 struct MainGradientNorm {
   double norm = 0;  // ‖g‖ over all main gradients as recorded, in binary64; replicas count once
-  // Relative: what a job may lose that adds up the squares in the gradients' own precision.
+  // The relative error of a job that adds up the squares in the gradients' own precision.
   double rounding = 0;
   std::string problem;      // why it is not known, or empty
-  bool unreadable = false;  // the problem is what a read failed with
+  bool unreadable = false;  // a read failed, and the problem says how
 };
 
 class MainGradientNorms {
  public:
-  // Takes ‖g‖² of main gradients that `results` have measured from there. `side` says of which of
-  // the runs `run` is; it must outlive this.
+  // Takes ‖g‖² of main gradients from `results` if they have measured them. `side` says which side
+  // of the results `run` is; `run` must outlive this.
   MainGradientNorms(const trace::Source& run,
                     const std::vector<comparison::TensorComparison>& results,
                     layout::ViewPtr comparison::Pair::*side);
@@ -34,8 +34,8 @@ class MainGradientNorms {
   MainGradientNorms(const trace::Source& run, std::map<trace::TensorKey, double> squared_norms)
       : run_(run), squared_norms_(std::move(squared_norms)) {}
 
-  // Reads what it needs at the first call for a step; not thread-safe. A gradient that cannot be
-  // read, or is not finite, is a problem and not thrown; so is a step without any.
+  // Reads what it needs at the first call for a step; not thread-safe. Throws nothing: a gradient
+  // that cannot be read or is not finite is a problem, and so is a step without main gradients.
   const MainGradientNorm& of(std::uint64_t step);
 
  private:
@@ -49,7 +49,7 @@ class MainGradientNorms {
 struct Clip {
   double factor = 1;        // of the gradient as recorded
   std::string problem;      // why it is not known, or empty
-  bool unreadable = false;  // the problem is what a read failed with
+  bool unreadable = false;  // a read failed, and the problem says how
 };
 
 // Finds how much clipping multiplied the candidate's main gradients. The recorded norm gives the
@@ -61,8 +61,8 @@ class Clipping {
   Clipping(const trace::Source& candidate,
            const std::vector<comparison::TensorComparison>& results);
 
-  // Reads what it needs at the first call for a step; not thread-safe. An unreadable norm or
-  // gradient is a problem and not thrown.
+  // Reads what it needs at the first call for a step; not thread-safe. Throws nothing: an
+  // unreadable norm or gradient is a problem.
   Clip of(std::uint64_t step, double clip_norm);
 
  private:
@@ -89,21 +89,21 @@ class GradientNormJudge {
                     const std::vector<comparison::TensorComparison>& results);
 
   // Changes the result of a gradient norm that has been judged against the reference's; all other
-  // results stay as they are. Where the reference's own norm follows from its main gradients (so
-  // that this is how the job computes it) and the candidate has recorded all of these, the
-  // candidate's
+  // results stay as they are. If the reference's own norm follows from its main gradients, which
+  // shows that the job computes it so, and the candidate has recorded all main gradients, the
+  // candidate's norm
   //  - diverges if it does not follow from its main gradients, and is a replica conflict if the
   //    ranks recorded different ones;
   //  - is not judged if it is more than 1 % off and adding up so many squares in single precision
   //    may lose as much;
   //  - otherwise stays diverged only if it differs from the reference and a main gradient of the
-  //    step does too (`gradients_match` is false): it is then downstream of that.
-  // Its measurement is then the one against the replayed norm, and it has a `replay`. Main
+  //    step does too (`gradients_match` is false): it is then downstream of that gradient.
+  // In these cases its measurement is against the replayed norm, and it has a `replay`. Main
   // gradients recorded after clipping do not give the norm before it: a norm that they contradict
-  // diverges, and any other stays compared with the reference's, and both sums may have lost
-  // digits.
+  // diverges, and any other stays compared with the reference's, allowing for digits that both sums
+  // lost.
   //
-  // It is unreadable if a main gradient of the step is that was not measured.
+  // It is unreadable if a main gradient of the step was not measured and cannot be read.
   void judge(bool gradients_match, comparison::TensorComparison& result) const;
 
  private:
@@ -114,7 +114,7 @@ class GradientNormJudge {
     std::optional<double> candidate_clip;
   };
 
-  // Of the steps in which the candidate lacks no main gradient, and both norms are known.
+  // Has the steps in which the candidate lacks no main gradient and both norms are known.
   std::map<std::uint64_t, Step> steps_;
   std::map<std::uint64_t, std::string> unreadable_;  // why a norm of these steps cannot be read
 };

@@ -130,7 +130,7 @@ class UpdateWork {
   }
 
  private:
-  // That of the first section, whichever thread failed first.
+  // Returns the reason of the first section that failed, whichever thread failed first.
   std::string why_unreadable() const {
     for (const std::string& why : unreadable_) {
       if (!why.empty()) return why;
@@ -189,7 +189,7 @@ std::string adopt_if_sound(const UpdatePlan& plan, comparison::FinishedReplay fi
   return finished.problem;
 }
 
-// What was updated, and how, is not known without the read that failed: no other rule judges it.
+// Without the data that could not be read, the update is not known: no other rule judges it.
 void leave_unreadable(Update& update, std::string why, comparison::Checkpoint& work) {
   comparison::mark_unreadable(*update.result, std::move(why));
   comparison::record_measurement(work, *update.result);
@@ -203,8 +203,8 @@ void finish(Update& update, comparison::FinishedReplay finished, comparison::Che
   update.problem = adopt_if_sound(*update.plan, std::move(finished), *update.result);
 }
 
-// Replays the updates that are to be, once each, and finishes those that need not be repeated.
-// Where the work is stopped, updates keep their work.
+// Replays once every update that has work, and finishes those that need not be repeated. If `hooks`
+// stop it, the remaining updates keep their work.
 void replay_all(std::vector<Update>& updates, const measure::ExecutionContext& execution,
                 comparison::Checkpoint& work, const comparison::WorkHooks& hooks) {
   std::vector<std::pair<Update*, std::size_t>> tasks;

@@ -50,10 +50,10 @@ struct SettingPair {
   bool operator==(const SettingPair&) const = default;
 };
 
-// What differs and has an effect, by name: numbers by more than the rounding of a single-precision
-// copy, flags, the number of the update (one that was skipped or made twice), the optimizer. A
-// number that only one side has is compared if torch.optim has a default for it (0 for
-// weight_decay, momentum, dampening; no clipping), else not. Different optimizers are the only
+// Returns the settings that differ and have an effect, by name: numbers by more than the rounding
+// of a single-precision copy, flags, the number of the update (one that was skipped or made twice),
+// the optimizer. A number that only one side has is compared if torch.optim has a default for it (0
+// for weight_decay, momentum, dampening; no clipping), else not. Different optimizers are the only
 // difference reported, and only if both are known ("sgd", "adam", "adamw"); without weight decay
 // Adam and AdamW are one. Plain SGD without decay does not depend on the number of its update.
 std::vector<SettingPair> setting_differences(const trace::OptimizerGroup& reference,
@@ -62,9 +62,9 @@ std::vector<SettingPair> setting_differences(const trace::OptimizerGroup& refere
 // Returns every setting of every selected parameter and step that differs, equal ones together; by
 // step and name. A parameter that only one optimizer has in a group is a difference ("parameter
 // group"). Steps that one of the manifests does not mention are not compared. Parameters are paired
-// as their tensors are (a map may have renamed them), others by their names. What a rule skips is
-// left out, and so is a clipping that one manifest does not mention where all of its updates match.
-// `updates` are indices of `results`.
+// as their tensors are (a map may have renamed them), others by their names. Leaves out what a rule
+// skips, and a clipping that one manifest does not mention if all of its updates match. `updates`
+// are indices of `results`.
 std::vector<comparison::SettingDifference> compare_settings(
     const trace::Manifest& reference, const trace::Manifest& candidate,
     const comparison::Selection& selection,

@@ -13,13 +13,13 @@
 namespace ttrace::optimizer {
 
 struct UpdatePlan {
-  // Without a problem: what to replay. Everything comes from the candidate, except hyperparameters
-  // that differ from the reference's: then the reference's, since they are what was meant.
+  // If there is no problem: what to replay. All of it comes from the candidate, but where
+  // hyperparameters differ, the reference's are taken, since they are what was meant.
   measure::UpdateTensors tensors;
   measure::UpdateStep step;
   std::string difference;   // describes that of the hyperparameters, or empty
   std::string problem;      // why it cannot be replayed, in words that hold for many parameters
-  bool unreadable = false;  // the problem is what a read failed with
+  bool unreadable = false;  // a read failed, and the problem says how
 };
 
 // Whether the record is of an updated parameter that was measured.
@@ -31,7 +31,7 @@ std::map<std::size_t, UpdatePlan> plan_replays(
     const std::vector<comparison::TensorComparison>& results);
 
 // Returns the replays of `param_after_step` tensors of a run whose parameters got no gradient, as
-// an optimizer steps them that is handed zeros.
+// if the optimizer were given gradients of zeros.
 std::vector<UpdatePlan> plan_with_zero_gradients(
     const trace::Source& run, const std::vector<const trace::TensorEntry*>& updated);
 

@@ -23,13 +23,13 @@ using judge::Outcome;
 using trace::Kind;
 using trace::TensorKey;
 
-constexpr double kMostOfReferenceStep = 2;  // of the reference's, that matching inputs permit
+constexpr double kMostOfReferenceStep = 2;  // steps of the reference that matching inputs permit
 constexpr double kShortestStep = 0.5;       // of the reference's
-// Where rounding turns an update, it turns that of the few elements whose gradients are as small as
-// their rounding, by up to two steps: the largest difference is a large part of the whole, or of an
-// element's step. A wrong weight decay or learning rate moves all elements by little.
+// Rounding turns the update of the few elements whose gradients are as small as their rounding, by
+// up to two steps: the largest difference is then a large share of the whole, or of an element's
+// step. A wrong weight decay or learning rate moves all elements by little.
 constexpr double kSpread = 0.25;     // of the whole difference
-constexpr double kTurnedStep = 0.5;  // of the reference's root mean square
+constexpr double kTurnedStep = 0.5;  // of the reference's step, as root mean squares
 
 // Updates that were made from something bad: the gradient norm, or a tensor of the parameter.
 class BadInputs {

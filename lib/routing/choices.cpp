@@ -42,8 +42,8 @@ namespace {
 
 constexpr double kSumRounding = 4 * 0x1p-23;
 
-// Of the score itself, and half an ulp of its exponential, in case the choice is made after a
-// softmax or sigmoid.
+// The rounding of the score itself, and half an ulp of its exponential, in case the choice is made
+// after a softmax or sigmoid.
 double rounding_of_score(double score, double epsilon) {
   return epsilon * (std::abs(score) + 0.25);
 }

@@ -43,7 +43,7 @@ struct Score {
 class Scores {
  public:
   virtual ~Scores() = default;
-  // Of an expert for a token. Throws an input error if a shard cannot be read.
+  // The score of an expert for a token. Throws an input error if a shard cannot be read.
   virtual Score of(std::uint64_t token, std::uint64_t expert) = 0;
   virtual std::uint64_t bytes_read() const = 0;
 };
@@ -84,8 +84,8 @@ std::vector<std::uint64_t> flipped_tokens(const Decision& decision);
 std::optional<std::vector<std::uint64_t>> experts_of(std::span<const double> row, Spelling spelling,
                                                      std::uint64_t experts);
 
-// The experts of a token that only one of the runs chose. Where both chose the same in another
-// order, those out of their place.
+// The experts of a token that only one of the runs chose. If both chose the same in another order:
+// those that are out of place.
 struct Moved {
   std::vector<std::uint64_t> left;    // of the reference
   std::vector<std::uint64_t> joined;  // of the candidate
@@ -102,9 +102,9 @@ enum class Order {
 };
 
 // Returns the numbers of the `chosen` experts with the highest scores, [tokens, chosen], in memory:
-// 8 bytes an element. Of equal scores, and of any that are NaN, the lower number is taken for the
-// better, as torch.topk on the CPU does. 0 < chosen <= experts. `of` is the tensor that the choice
-// stands for. Throws an input error if a shard cannot be read.
+// 8 bytes an element. Among equal scores, and among NaN, the lower number counts as better, as for
+// torch.topk on the CPU. 0 < chosen <= experts. `of` is the tensor that the choice stands for.
+// Throws an input error if a shard cannot be read.
 measure::TensorRef implied_choice(const measure::TensorRef& of, Scores& scores,
                                   std::uint64_t tokens, std::uint64_t experts, std::uint64_t chosen,
                                   Order order);

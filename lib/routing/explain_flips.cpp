@@ -108,7 +108,7 @@ class Examiner {
         moved(before_.row(token), after_.row(token), decision_.spelling, decision_.experts);
     if (!change) return "not as many experts as in the reference, or such as do not exist";
     const std::string swap = concat("expert ", list(change->joined), " for ", list(change->left));
-    // Of experts that are merely out of order, only the gap says which of them leads.
+    // For experts that are merely out of order, only the gap is checked.
     const bool reordered = std::is_permutation(change->left.begin(), change->left.end(),
                                                change->joined.begin(), change->joined.end());
     if (!reordered) {

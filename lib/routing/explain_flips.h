@@ -39,14 +39,14 @@ struct Explanation {
   bool scores_agree() const { return noise <= kMostNoiseShare * spread; }
 };
 
-// Even where the noise of the scores is rounding, of one size for all tokens; uneven where flips
-// before this router have reached some tokens more than others.
+// Even: the noise of the scores is rounding, of one size for all tokens. Uneven: flips before this
+// router have reached some tokens more than others.
 enum class NoiseSpread { kEven, kUneven };
 
-// A flip is explained where (1) as many experts were chosen as in the reference, (2) either run
-// chose those that its own scores prefer, within their rounding, and (3), where the noise is even,
-// the swapped experts' scores are in the reference at most kMostNoise times the noise apart, beyond
-// that rounding. `flipped` is not empty. Throws an input error if a shard cannot be read.
+// A flip is explained if (1) as many experts were chosen as in the reference, (2) each run chose
+// those that its own scores prefer, within their rounding, and (3), where the noise is even, the
+// reference's scores of the swapped experts are at most kMostNoise times the noise plus their
+// rounding apart. `flipped` is not empty. Throws an input error if a shard cannot be read.
 Explanation explain_flips(const Decision& decision, const std::vector<std::uint64_t>& flipped,
                           Scores& reference, Scores& candidate,
                           NoiseSpread noise = NoiseSpread::kEven);

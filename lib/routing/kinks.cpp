@@ -20,15 +20,15 @@ using comparison::TensorComparison;
 using judge::Outcome;
 using trace::Kind;
 
-// Gradients that are looked at and not explained, one after the other, before a run is given up: of
-// one that is broken in the backward pass all of them are off.
+// After this many gradients in a row that are not explained, the run is given up: where the
+// backward pass is broken, all of them are off.
 constexpr std::size_t kMostInVain = 16;
 
 std::string_view module_of(const TensorComparison& result) {
   return trace::module_of_value(result.key.name);
 }
 
-// What the names of a module and of those beside it begin with: "layers.3." of "layers.3.mlp".
+// The prefix that the names of a module and its siblings share: "layers.3." of "layers.3.mlp".
 std::string_view siblings_of(std::string_view module) {
   const std::size_t dot = module.rfind('.');
   return dot == std::string_view::npos ? std::string_view() : module.substr(0, dot + 1);
@@ -48,7 +48,7 @@ bool diverged_by_numbers(const TensorComparison& result) {
          result.comparison->measurement.total.nonfinite_different == 0;
 }
 
-// What a rounding of `argument` explains of the difference of a gradient.
+// The share of a gradient's difference that flips of `argument` explain.
 struct Explained {
   std::uint64_t flipped = 0;  // elements of the argument that are positive in one run alone
   double noise = 0;           // of the argument: root mean square of the difference
@@ -90,8 +90,8 @@ class Kinks {
   }
 
  private:
-  // Whether flips in this gradient may be what is asked for: it diverged, or what is computed from
-  // it did. Noise runs flip elements as well, others, so that the whole of a gradient may match.
+  // Whether flips in this gradient may explain a divergence: its own, or that of a tensor computed
+  // from it. Noise runs flip other elements, so that the gradient as a whole may match.
   bool may_flip(std::size_t i) const {
     if (diverged_by_numbers(out_.results[i])) return true;
     if (out_.results[i].outcome != Outcome::kMatch || !out_.results[i].comparison) return false;
@@ -99,8 +99,9 @@ class Kinks {
                        [&](std::size_t d) { return diverged_by_numbers(out_.results[d]); });
   }
 
-  // What may be the argument of a kink that the gradient comes through: of the module's own values
-  // first, then of those beside it, and of what is around them and beside these.
+  // Returns the values that may be the argument of a kink which the gradient comes through: the
+  // module's own first, then those of its siblings and of the modules inside it, then those of the
+  // modules around it and their siblings.
   std::vector<std::size_t> arguments_of(std::size_t gradient) const {
     const TensorComparison& of = out_.results[gradient];
     const std::string_view module = module_of(of);
@@ -136,7 +137,7 @@ class Kinks {
     if (!(explained->rest <= allowed + room(gradient))) return false;
 
     const double norm = std::sqrt(result.comparison->measurement.total.sum_r2);
-    // Relative to nothing, any move would allow everything downstream.
+    // Relative to a norm of 0, any move would allow everything downstream.
     if (!(norm > 0)) return false;
     KinkFlips flips;
     flips.key = result.key;
@@ -151,7 +152,7 @@ class Kinks {
     if (diverged) judge_again(gradient, explained->moved + room(gradient));
     for (const std::size_t i : reached_from(gradient)) {
       moved_parts_[i] += flips.moved * flips.moved;
-      // Where the gradient as a whole matches, its noise and that of what follows show as much.
+      // If the gradient matches as a whole, the noise of what follows already contains such flips.
       if (diverged) moved_[i] += flips.moved * flips.moved;
     }
     return true;
@@ -205,7 +206,7 @@ class Kinks {
     return found;
   }
 
-  // What flips so far allow result i as a whole on top, as a norm.
+  // The norm that flips so far allow result i, as a whole, on top.
   double room(std::size_t i) const { return room_for(i, moved_[i]); }
 
   double room_for(std::size_t i, double moved) const {
@@ -217,7 +218,7 @@ class Kinks {
     TensorComparison& result = out_.results[i];
     comparison::ComparedNumbers numbers = *result.comparison;
     judge::allow_kinks(room, numbers.tolerance);
-    // What one element moves may be all of a row.
+    // A slice may consist of little else than what one element moves.
     const double room_of_parts = std::max(room, room_for(i, moved_parts_[i]));
     numbers.slices = judge::with_room(numbers.slices, room_of_parts);
     numbers.tolerance.kinks = room_of_parts;
@@ -229,9 +230,9 @@ class Kinks {
     result.reason = judgement.reason;
   }
 
-  // Everything downstream of a gradient, the gradients of the modules around it, and those of all
-  // values of the modules that it reaches: a value that modules pass on has one gradient, which
-  // they name before what it is added up from.
+  // Returns everything downstream of a gradient, the gradients of the modules around it, and those
+  // of all values of the modules that it reaches: a value that modules pass on has one gradient,
+  // which they name before the terms that it is the sum of.
   std::vector<std::size_t> reached_from(std::size_t gradient) const {
     const TensorComparison& of = out_.results[gradient];
     std::vector<bool> reached = localize::reached(dependants_, {gradient});
@@ -258,8 +259,8 @@ class Kinks {
 
   const KinkInput& input_;
   comparison::CompareReport& out_;
-  // Of result i: Σ moved² of the flips that reach it, relative; of those in gradients that
-  // diverged, and of all.
+  // For result i, Σ moved² of the flips that reach it, relative to the norms: first of those in
+  // gradients that diverged, then of all.
   std::vector<double> moved_;
   std::vector<double> moved_parts_;
   std::vector<std::vector<std::size_t>> dependants_;

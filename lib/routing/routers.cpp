@@ -78,8 +78,8 @@ bool names_experts(const Decision& decision) {
   });
 }
 
-// Whether the module is called a router or gate. Its weights of experts are examined even where
-// they match, as they may where flips are few; examining every output would read everything twice.
+// Whether the module is called a router or gate. Its weights of experts are examined even if they
+// match, as they may with few flips; examining every output would read everything twice.
 bool says_router(std::string_view module) {
   const std::string_view last = module.substr(module.rfind('.') + 1);
   return last == "gate" || last.find("router") != std::string_view::npos;
@@ -253,9 +253,9 @@ class Routers::Finder {
     return rows / tokens;
   }
 
-  // The decision that the scores imply, of a router that recorded none: by its output with a column
-  // for every expert, or its input and weight. Where nothing says how many experts a token has, the
-  // order of the best kOrderCompared is compared.
+  // Returns the decision that the scores of a router imply which recorded none: its output with a
+  // column for every expert, or its input times its weight. If nothing says how many experts a
+  // token has, compares the order of the best kOrderCompared.
   std::optional<Router> implied_at(std::size_t i) const {
     const TensorKey& key = results_[i].key;
     const View& view = *results_[i].reference;

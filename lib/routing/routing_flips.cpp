@@ -51,7 +51,7 @@ class RoutingFlips {
       try {
         if (const auto router = routers_.router_at(i)) judge(i, *router);
       } catch (const base::InputError&) {
-        // Readable a moment ago; without an explanation the divergence stands.
+        // It could be read a moment ago. The divergence stands without an explanation.
       }
     }
   }
@@ -68,7 +68,7 @@ class RoutingFlips {
       } else if (outcome == Outcome::kBelowNoiseFloor) {
         checked = false;  // noise runs that flip many tokens make tolerances of any width
       } else if (outcome != Outcome::kMatch) {
-        return;  // its input is in question, not its choice
+        return;  // not its choice is in question, but its input
       }
       follows = follows || mixed_[source];
     }
@@ -100,7 +100,7 @@ class RoutingFlips {
         result.exact ? concat(stats.unequal, " of ", stats.elements, " differ; ", words) : words;
     out_.routers.push_back(std::move(flips));
     if (!explanation.explained()) {
-      result.outcome = Outcome::kDiverged;  // also of weights that match as a whole
+      result.outcome = Outcome::kDiverged;  // even if its weights match as a whole
       return;
     }
     if (result.exact) {
@@ -144,8 +144,8 @@ class RoutingFlips {
     return {count(decision.reference), count(decision.candidate)};
   }
 
-  // Excuses the values of an expert that got other tokens: they have as many rows as the choices
-  // say on either side, or none where no token went to it. Returns whether pair i is such a value.
+  // Excuses the values of an expert that got other tokens: on each side they have as many rows as
+  // the choices say, or are absent if no token went to it. Returns whether pair i is such a value.
   bool excuse_dispatch(std::size_t i, std::string_view beside, const Counts& counts) {
     TensorComparison& result = out_.results[i];
     const bool rows_differ = result.outcome == Outcome::kIncomparable;
@@ -189,7 +189,7 @@ class RoutingFlips {
     return judge::layer_number(std::string_view(key.name).substr(beside.size()));
   }
 
-  // Whether pair i is the choice itself, as the experts got it.
+  // Whether pair i is the choice itself, passed on to the experts.
   bool is_passed_on(std::size_t i, std::size_t router_node) const {
     if (!out_.results[i].exact || !out_.results[router_node].exact) return false;
     const comparison::Pair& given = out_.results[i];
@@ -204,7 +204,8 @@ class RoutingFlips {
     }
   }
 
-  // Whether a router before this one left this choice unjudged: it may be this one's.
+  // Whether pair i is a choice that an earlier router left unjudged: it may be this router's
+  // choice.
   bool follows_from_choice(std::size_t i) const {
     return out_.results[i].exact && out_.results[i].outcome == Outcome::kAfterRoutingFlip;
   }

@@ -39,11 +39,11 @@ class Routers {
   //  - an output of bools or integers: a column for every expert, or the experts' numbers;
   //  - where its module has none, an output of floating-point numbers with a column for every
   //    expert, zero where it was not chosen, as many chosen for every token;
-  // that diverged (the latter also where it matches, if the module is called a router or gate), and
-  // for which there are scores: another output of the module, an output of a
-  // module inside it, or an input of it, with a column for every expert; or its input and a
-  // parameter "<module>.weight" with a row for every expert. Where a router (by its name) recorded
-  // no decision, its scores imply one. Throws an input error if a shard cannot be read.
+  // It has diverged (the second kind may also match, if the module is called a router or gate), and
+  // there are scores for it: another output of the module, an output of a module inside it, or an
+  // input of it, with a column for every expert; or its input and a parameter "<module>.weight"
+  // with a row for every expert. If a router (by its name) recorded no decision, its scores imply
+  // one. Throws an input error if a shard cannot be read.
   std::optional<Router> router_at(std::size_t i) const;
 
  private:
@@ -63,13 +63,13 @@ struct RoutingInput {
   const measure::ExecutionContext& execution;
 };
 
-// Goes through the routers whose choice diverged, in the order of the data flow. Where their scores
-// match and every flip is near a tie, the choice is a `routing_flip`, and what diverged and depends
-// on it is measured again without the rows of those tokens, if it has such rows: within its
-// tolerance it matches; beyond it, it stays diverged where tokens lie apart. What passes the choice
-// on, number by number, is judged as the choice is. Everything else that diverged is
-// `after_routing_flip`, other than replica conflicts, replayed updates and values that are not
-// finite on one side. Sets out.routers.
+// Goes through the routers whose choice diverged, in the order of the data flow. If their scores
+// match and every flip is near a tie, the choice is a `routing_flip`. A tensor that diverged and
+// depends on it is measured again without the rows of those tokens, if it has such rows: within its
+// tolerance it matches; beyond it, it stays diverged where tokens lie apart. A tensor that passes
+// the choice on, number by number, gets the outcome of the choice. Everything else downstream that
+// diverged becomes `after_routing_flip`, except replica conflicts, replayed updates and values that
+// are not finite on one side. Sets out.routers.
 void explain_routing(const RoutingInput& input, comparison::CompareReport& out);
 
 }  // namespace ttrace::routing

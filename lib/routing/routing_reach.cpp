@@ -24,7 +24,7 @@ bool is_number(std::string_view word) {
          std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// "decoder.layers.1" of "decoder.layers.1.mlp.router"; what is around it where nothing is numbered.
+// "decoder.layers.1" of "decoder.layers.1.mlp.router"; the module around it if none is numbered.
 std::string_view layer_around(std::string_view module) {
   for (std::string_view name = around(module); !name.empty(); name = around(name)) {
     if (is_number(name.substr(name.rfind('.') + 1))) return name;
