@@ -109,7 +109,7 @@ class MainGradients {
       return;
     }
     for (const TensorEntry* term : raw.terms) tensor.follows_from.push_back(term->key);
-    // Of a gradient that is neither, the norm of all says whether they are clipped.
+    // If the gradient is neither sum, the norm of all gradients says whether they are clipped.
     AuditCheck best;
     std::optional<measure::TensorRef> expected;
     for (const double clip : clip_factors(entry.key)) {
@@ -136,8 +136,8 @@ class MainGradients {
     }
   }
 
-  // Names the micro-batch without whose raw gradients the sum holds: of a tensor with too few
-  // elements to fit a weight for each term.
+  // Names the micro-batch that the sum lacks: without its raw gradients the sum holds. For tensors
+  // with too few elements to fit a weight for each term.
   void name_lacking(const TensorEntry& entry, const RawGradients& raw,
                     AuditedTensor& tensor) const {
     constexpr std::size_t kMost = 64;
@@ -179,8 +179,8 @@ class MainGradients {
     return raw;
   }
 
-  // The factors by which clipping may have multiplied the main gradients before they were recorded,
-  // the likelier one first: where the norm of all is the one that clipping leaves, they are
+  // Returns the factors by which clipping may have multiplied the main gradients before they were
+  // recorded, the likelier one first: if the norm of all is the one that clipping leaves, they are
   // clipped.
   std::vector<double> clip_factors(const trace::TensorKey& key) const {
     std::vector<double> factors{1};
@@ -202,7 +202,8 @@ class MainGradients {
     return factors;
   }
 
-  // What the script says that it multiplied gradients by; nothing if it should have and did not.
+  // Returns what the script multiplied gradients by, as it recorded it; nothing if it should have
+  // recorded it and did not.
   std::optional<double> given(const trace::TensorKey& key) const {
     if (accumulation_.given.empty()) return 1;
     trace::TensorKey scalar;
@@ -225,7 +226,7 @@ class MainGradients {
            (accumulation_.mean ? std::max(microbatches, 1.0) : 1.0);
   }
 
-  // What the main gradient should be.
+  // Returns the expected main gradient.
   measure::TensorRef sum_of(const TensorEntry& entry, const RawGradients& raw, double clip) const {
     layout::Sum sum;
     for (const TensorEntry* term : raw.terms) sum.terms.push_back(layout::view_of(*term));

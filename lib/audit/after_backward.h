@@ -16,7 +16,7 @@
 namespace ttrace::audit {
 
 // How the model's own training loop makes main gradients of raw ones. It comes from the
-// specification: what a run says of itself would excuse a wrong factor.
+// specification, because a run's own statement would excuse a wrong factor.
 struct GradientAccumulation {
   bool mean = false;  // over micro-batches, else the sum
   double factor = 1;
@@ -45,11 +45,11 @@ void check_main_gradients(const MeasuredRun& measured,
 // Adds a check to every gradient norm, or the reason why it cannot be judged.
 void check_gradient_norms(const MeasuredRun& measured, std::vector<AuditedTensor>& tensors);
 
-// Says of main gradients and gradient norms why none of these is checked: it takes all tensors of
-// the step. `is_part`: the merge has them; else some were not judged.
+// Gives main gradients and gradient norms the reason why none is checked: the checks need all
+// tensors of the step. `is_part`: only the merge has them; else some were not judged.
 void leave_after_backward(bool is_part, std::vector<AuditedTensor>& tensors);
 
-// Adds a check to every parameter whose previous step recorded what it became.
+// Adds a check to every parameter whose updated value the step before recorded.
 void check_steps(const MeasuredRun& measured, std::vector<AuditedTensor>& tensors);
 
 }  // namespace ttrace::audit

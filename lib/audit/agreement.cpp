@@ -116,7 +116,7 @@ AuditCheck check_update(const TensorComparison& record) {
 
 std::string unit_of_audit(const trace::TensorKey& key) {
   const bool forward = localize::phase_of(key) <= localize::Phase::kLoss;
-  // The first number of a name is that of the layer; outside the layers a module is one.
+  // The first number in a name is that of the layer; a module outside the layers counts as a layer.
   std::string layer = module_of(key);
   for (std::size_t begin = 0; begin < layer.size();) {
     const std::size_t end = std::min(layer.find('.', begin), layer.size());
@@ -156,7 +156,7 @@ std::vector<TensorComparison> measure_itself(const trace::Source& run,
   }
   comparison::measure_pairs({run, run, no_noise}, execution, records, hooks);
   comparison::mark_unmeasured(records);
-  // Its warnings speak of the tolerances of a comparison; the tensors say why they are not judged.
+  // Drops the warnings, which are about a comparison's tolerances; each tensor has its own reason.
   optimizer::replay_updates(run, run, execution, known, hooks, records);
   return records;
 }

@@ -1,5 +1,5 @@
 // What must hold of every tensor of a run whatever it was computed from: its replicas agree, it is
-// finite, every rank that holds it recorded it. And what the optimizer must have made of it.
+// finite, every rank that holds it recorded it. And the replay of the optimizer.
 #pragma once
 
 #include <atomic>
@@ -27,12 +27,12 @@ std::vector<comparison::TensorComparison> measure_itself(
     const measure::ExecutionContext& execution, comparison::Checkpoint* work = nullptr,
     const comparison::WorkDivision& division = {}, const std::atomic<bool>* stop = nullptr);
 
-// What stays together where an audit is divided: a layer and direction of a micro-batch, whose
-// tensors are computed from each other.
+// Names the unit that stays in one part when an audit is divided: a layer and direction of a
+// micro-batch, whose tensors are computed from each other.
 std::string unit_of_audit(const trace::TensorKey& key);
 
-// The tensor of the record, with the checks that the record decides. What a run says it computed in
-// widens them up to `coarsest`.
+// Returns the tensor of the record, with the checks that the record decides. The type that the run
+// says it computed in widens them, up to `coarsest`.
 AuditedTensor audited(const comparison::TensorComparison& record, tensor::DType coarsest);
 
 }  // namespace ttrace::audit

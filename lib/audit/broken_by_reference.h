@@ -7,8 +7,8 @@
 
 namespace ttrace::audit {
 
-// A check that the reference breaks too says nothing of the candidate, for the specification does
-// not hold for this implementation: makes it not replayable. Both are of the same modules.
+// Makes checks of the candidate that the reference breaks too not replayable: the specification
+// does not hold for this implementation, so they prove nothing. Both lists are of the same modules.
 void discount_what_the_reference_breaks(const std::vector<AuditedTensor>& reference,
                                         std::vector<AuditedTensor>& candidate);
 

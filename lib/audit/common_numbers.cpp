@@ -10,7 +10,7 @@
 namespace ttrace::audit {
 namespace {
 
-// Of its size: scripts compute factors in float32.
+// Relative to the number: scripts compute factors in float32.
 constexpr double kSameNumber = 1e-6;
 
 struct Number {
@@ -58,7 +58,7 @@ void check_common_numbers(const trace::Source& run,
     }
     trace::TensorKey key = tensor.key;
     key.microbatch.reset();
-    // What is not finite has a check of its own.
+    // Numbers that are not finite have a check of their own.
     const double value = specification::read_value({&run, entry->second}).data()[0];
     if (std::isfinite(value)) numbers[key].push_back({&tensor, value});
   }

@@ -9,9 +9,9 @@
 
 namespace ttrace::audit {
 
-// Adds a check that does not hold to every number that the specification calls uniform and that is
-// another one than in the other micro-batches of its step. The middle one of them counts, so that
-// one wrong number of three stands out. Which number it is remains given.
+// Adds a broken check to every number that the specification calls uniform and that differs from
+// the median over the micro-batches of its step: one wrong number of three stands out. The common
+// value itself is given, and nothing checks it.
 void check_common_numbers(const trace::Source& run,
                           const specification::Specification& specification,
                           std::vector<AuditedTensor>& tensors);

@@ -1,5 +1,5 @@
-// Findings of a comparison that are none: what a tensor reads has diverged, and it is what its
-// expression makes of that.
+// Findings of a comparison that are mere consequences: the tensor follows, by its expression, from
+// inputs that have diverged.
 #pragma once
 
 #include <vector>
@@ -12,9 +12,9 @@
 namespace ttrace::audit {
 
 // Moves the findings of `report` that are plain consequences to its `consequences`; one finding
-// stays at least. A finding is one if of every tensor of it (`judged` has them, of the candidate):
-// its expression was judged and holds on the run's own values, and reads a tensor that is bad.
-// Tensors whose layout is declared wrongly are not bad for what reads them.
+// stays at least. A finding is a consequence if this is true of each of its tensors (`judged` has
+// the candidate's): its expression was judged, holds on the run's own values, and reads a tensor
+// that is bad. A tensor whose layout is declared wrongly does not count as bad here.
 void set_consequences_apart(const specification::Specification& specification,
                             const trace::Manifest& candidate,
                             const std::vector<AuditedTensor>& judged,

@@ -42,8 +42,8 @@ class ValueReader : public measure::TensorReader {
   std::shared_ptr<const specification::Value> value_;
 };
 
-// Ranks whose share of the squared error is more than half as large again as their share of the
-// elements; empty if those are all ranks.
+// Ranks whose share of the squared error is more than 1.5 times their share of the elements; empty
+// if those are all ranks.
 std::vector<std::uint64_t> ranks_that_stand_out(const measure::Measurement& measured) {
   constexpr double kStandsOut = 1.5;
   std::set<std::uint64_t> all;
@@ -70,7 +70,7 @@ comparison::TensorComparison record_of(const trace::TensorEntry& entry) {
   return record;
 }
 
-// Causes speak of the reference, in whose place stands what the run itself says.
+// Causes speak of the reference; here the value expected from the run itself takes its place.
 void speak_of_expected(std::string& evidence) {
   constexpr std::string_view kReference = "the reference";
   for (std::size_t at = evidence.find(kReference); at != std::string::npos;
@@ -138,7 +138,7 @@ void explain_mismatch(const trace::Source& run, const trace::TensorEntry& entry,
     }
     for (comparison::Cause& cause : tensor.causes) speak_of_expected(cause.evidence);
   } catch (const base::InputError&) {
-    // It was readable a moment ago; the finding stands without a cause.
+    // It could be read a moment ago. The finding stands without a cause.
   }
 }
 

@@ -19,7 +19,7 @@ measure::TensorRef expected_tensor(const trace::Source& run, const trace::Tensor
 // Adds ranks to `check` where the error sits in some of them, and causes to `tensor`, named and
 // rejected ones. `allowed`:
 // the largest ‖recorded - expected‖ that is rounding.
-// `terms`: of a main gradient the raw gradients that it is the sum of, which say what it lacks.
+// `terms`: the raw gradients that a main gradient is the sum of, to find which it lacks.
 void explain_mismatch(const trace::Source& run, const trace::TensorEntry& entry,
                       const measure::TensorRef& expected, double allowed,
                       const measure::Backend& backend, AuditCheck& check, AuditedTensor& tensor,

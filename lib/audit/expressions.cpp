@@ -134,9 +134,9 @@ class Audit {
     return recorded_.find(specification, number, like);
   }
 
-  // Notes that the tensor follows from another one whose fault travels, under all names under which
-  // the trace has it: ranks may have taken the result of a reduction where the first name is the
-  // term before it. Of those with the same faults the first is enough.
+  // Notes that the tensor follows from `source` if faults of it travel. Looks at every name under
+  // which the trace has the source: ranks may have taken the result of a reduction, while the first
+  // name is the term before it. Of names with the same faults the first is enough.
   void note_source(std::size_t source, std::set<std::string>& noted, AuditedTensor& tensor) const {
     if (travelling_.empty()) return;
     for (const std::uint32_t name : variants_.of(tensor.key).names_of_value(source)) {
@@ -157,8 +157,8 @@ class Audit {
     return value;
   }
 
-  // Whether what is stored is what every rank computed with. Of partial sums a rank may have had
-  // the sum in its own precision.
+  // Whether every rank computed with exactly the stored values. Not for partial sums: a rank may
+  // have had the sum in its own precision.
   bool is_exact(const TensorEntry& entry) const {
     const tensor::DType kept = tensor::kept_in(entry.computed_in.value_or(entry.dtype));
     if (entry.scale != 1 || kept != entry.dtype) return false;
@@ -228,7 +228,7 @@ class Audit {
                      judged.problem, judged.problem.empty() ? judgement_text(judged) : ""}};
   }
 
-  // What another process, or an earlier one, judged.
+  // Returns the judgement of another or an earlier process; nothing if there is none.
   std::optional<ExpressionJudged> restored(const AuditedTensor& tensor) {
     if (audit_.work == nullptr) return std::nullopt;
     auto found = audit_.work->take<comparison::FinishedJudgement>(tensor.key);
@@ -245,7 +245,8 @@ class Audit {
     return judged;
   }
 
-  // Of a tensor that was judged before and does not follow; nothing if it cannot be read any more.
+  // Reads the leaves again for a tensor that was judged before and does not follow; nothing if they
+  // cannot be read any more, or enough causes were sought.
   std::optional<ReadExpression> read_for_causes(specification::Expression expression,
                                                 const trace::TensorKey& key) {
     if (explained_ >= kMostExplained || specification::judging_bytes(expression) > memory_) {
@@ -283,7 +284,7 @@ class Audit {
     return read;
   }
 
-  // `into`: what was read, if it was judged.
+  // Sets `into` to what was read if the tensor could be judged.
   void judge_now(specification::Expression whole, const TensorEntry& entry,
                  const AuditedTensor& tensor, std::optional<ReadExpression>& into,
                  ExpressionJudged& out) {
@@ -339,8 +340,8 @@ class Audit {
     }
   }
 
-  // A loss or gradient that follows from elements that stand in the specification, and from nothing
-  // that the run holds, would be held against an answer that somebody has written down.
+  // Whether a loss or gradient follows only from elements that stand in the specification, and from
+  // nothing that the run holds: it would be held against an answer that somebody has written down.
   static bool is_forged(const specification::Expression& expression, const trace::TensorKey& key) {
     if (key.kind == Kind::kInput || key.kind == Kind::kOutput || !is_computed(key)) return false;
     if (std::any_of(expression.leaves.begin(), expression.leaves.end(),
@@ -406,14 +407,14 @@ class Audit {
   const ExpressionAudit& audit_;
   std::uint64_t memory_;  // for values
   specification::ValueMemoryLimit limit_;
-  // Of recorded tensors: the next expressions mostly need the same ones.
+  // Values of recorded tensors: the next expressions mostly need the same ones.
   specification::ValueCache<const TensorEntry*> values_;
   specification::SharedValues shared_;
   specification::NarrowFactors narrow_factors_;
   RecordedTensors recorded_;
   RunVariants variants_;
   ReadNumbers numbers_;
-  // By number in each variant: whether some step and micro-batch has it.
+  // For each variant, by number of a tensor: whether some step and micro-batch has it.
   std::map<const specification::Specification*, std::vector<char>> held_;
   std::map<trace::TensorKey, std::set<std::string>> travelling_;  // see travelling()
   std::size_t explained_ = 0;

@@ -15,8 +15,8 @@ using trace::TensorEntry;
 
 namespace {
 
-// If a layout that is declared otherwise over one axis would give the tensor the shape that is
-// specified: a sentence that says so, else empty.
+// Returns a sentence if another declaration of the layout over one axis would give the tensor the
+// specified shape; else empty.
 std::string describe_slip(const TensorEntry& entry, const specification::SpecifiedTensor& specified,
                           const trace::Manifest& manifest) {
   if (entry.dtype != specified.dtype || entry.shape.size() != specified.shape.size()) return "";
@@ -51,7 +51,7 @@ std::string describe_slip(const TensorEntry& entry, const specification::Specifi
   return "";
 }
 
-// A specification of whose parameters the run has less than half, and others instead.
+// Throws if the run has less than half of the specification's parameters, and others instead.
 void require_same_parameters(const trace::Source& run,
                              const specification::Specification& specification,
                              const std::string& file) {

@@ -1,4 +1,4 @@
-// The tensors of one module in one micro-batch, as numbers: what causes are made again from.
+// The tensors of one module in one micro-batch, as numbers: causes recompute results from them.
 #pragma once
 
 #include <string>

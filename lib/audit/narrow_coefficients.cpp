@@ -63,7 +63,7 @@ double mean_of(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-// Whether the expected values are α·x + β for this α, to what their own evaluation leaves open.
+// Whether the expected values are the line α·x + β, up to the errors of their own evaluation.
 bool is_line(const Channel& channel, double slope, double mean, double bias) {
   constexpr double kOpen = 1e-4;
   const double largest = std::abs(slope * mean) + std::abs(bias);
@@ -83,9 +83,9 @@ double squared_error(const Channel& channel, tensor::DType dtype, double alpha, 
   return square;
 }
 
-// The least Σ (recorded - (α·x + β))² over α and means μ of the type, with β = b - μ·α as it is and
-// rounded to the type; infinite where the expected values are not a line of the input. An input of
-// one value fits no line, and leaves all of its error.
+// Returns the least Σ (recorded - (α·x + β))² over α and means μ of the type, with β = b - μ·α
+// unrounded or rounded to the type; infinite if the expected values are not a line of the input. A
+// channel whose input is one value fits no line: its whole error is left.
 double left_of(const Channel& channel, tensor::DType dtype) {
   constexpr double kNothing = std::numeric_limits<double>::infinity();
   const auto [low, high] = std::minmax_element(channel.input.begin(), channel.input.end());

@@ -1,6 +1,6 @@
 // Outputs of a norm over the batch, α·(x - μ) + b, whose kernel kept the α and the μ of every
-// channel in 16 bits: they are off by far more than their own rounding where α·μ is large, and by a
-// cause that can be made again.
+// channel in 16 bits: where α·μ is large, they are off by far more than their own rounding. The
+// cause is confirmed by computing the output that way.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@
 namespace ttrace::audit {
 
 // Returns the cause `narrow_coefficients` where `entry`, an output of [rows, channels, ...] in 16
-// bits, is in every channel what some α and μ of its type make of the input of its module, both
-// within two roundings of those of `expected`, and α·μ rounded or not: at most a quarter of the
+// bits, is in every channel what some α and μ of its type make of the input of its module. Both are
+// within two roundings of those of `expected`, and α·μ is rounded or not; at most a quarter of the
 // distance from `expected` may be left. Nothing without that input, or where `expected` is no such
 // norm of it. Throws an input error if a shard cannot be read.
 std::optional<comparison::Cause> find_narrow_coefficients(const trace::Source& run,

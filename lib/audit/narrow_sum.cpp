@@ -21,7 +21,7 @@ using trace::TensorEntry;
 
 constexpr double kMostLeft = 0.25;      // of the error, as of every cause
 constexpr double kMostElsewhere = 0.1;  // of the error: how far off the exact sum may be
-// Several threads lose less than one does. What is further off was made in another way.
+// Several threads lose less than one does. A sum that is further off was made in another way.
 constexpr double kMostOfStepwise = 2;
 // Threads that are tried, as long as the rows that are read remain within reason.
 constexpr std::array<std::uint64_t, 30> kThreads{1,  2,  3,  4,  5,  6,  7,  8,   9,   10,

@@ -1,5 +1,5 @@
 // Gradients of biases and norms that a kernel added up in 16 bits although they are stored in 32:
-// wrong by far more than a rounding, and by a cause that can be made again.
+// wrong by far more than a rounding. The cause is confirmed by adding them up that way.
 #pragma once
 
 #include <optional>

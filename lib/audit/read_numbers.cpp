@@ -56,7 +56,7 @@ bool ReadNumbers::is_other(const specification::Specification& specification, st
         tensor::is_floating(tensor.dtype) ? kRoundings * tensor::epsilon(tensor.dtype) : 0;
     return read != expected && !(std::abs(read - expected) <= rounding * std::abs(expected));
   } catch (const base::InputError&) {
-    return true;  // it cannot be what the specification says
+    return true;  // its type cannot hold what the specification says
   }
 }
 

@@ -1,6 +1,6 @@
 // The Python numbers that a model reads from tensors, as item() does, to choose a slice or the next
-// module. They are constants of a specification, which may be no formula for a micro-batch that
-// reads other ones: what does not follow there is no finding.
+// module. A specification has them as constants, so that its formulas may not hold for a
+// micro-batch that reads other numbers: a tensor that does not follow there is no finding.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class ReadNumbers {
   ReadNumbers(Find find, Read read, const measure::ExecutionContext& context);
 
   // Whether the micro-batch of that key has read another number than `specification` says, as far
-  // as what is recorded tells: a floating-point number is another one if it differs by more than
+  // as the recorded tensors tell. A floating-point number is another one if it differs by more than
   // rounding.
   bool differ(const specification::Specification& specification, const trace::TensorKey& key);
 

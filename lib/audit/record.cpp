@@ -51,9 +51,9 @@ class Gradients {
   }
 
   // Whether the gradient, whose bound is as large as itself, is 0 but for rounding: its elements
-  // and what may be rounding of them are small against those of the module's largest other
-  // gradient, which holds. Gradients of the keys' biases are: softmax does not see what all scores
-  // of a row have in common, so that the terms of their sums cancel.
+  // and their possible rounding are small against the elements of the module's largest other
+  // gradient, which holds. The gradients of the keys' biases are an example: softmax ignores what
+  // all scores of a row have in common, so that the terms of their sums cancel.
   bool vanishes(const AuditedTensor& tensor) const {
     const AuditedTensor* weight = nullptr;
     for (const std::size_t i : by_module_.at(place_of(tensor))) {
@@ -73,7 +73,7 @@ class Gradients {
  private:
   using Place = std::tuple<std::uint64_t, std::optional<std::uint64_t>, Kind, std::string>;
 
-  // Of root mean squares.
+  // A ratio of root mean squares.
   static constexpr double kSmallAgainstWeight = 1.0 / 16;
 
   static Place place_of(const AuditedTensor& tensor) {
@@ -113,7 +113,7 @@ void mark_downstream(std::vector<AuditedTensor>& tensors) {
       for (const std::string& operation : operations) {
         if (travels(operation)) open.erase(operation);
       }
-      // Which replica each rank computed with is not known: the first one was taken.
+      // The replica that each rank computed with is not known: the checks took the first one.
       if (operations.contains("replicas")) {
         for (const char* taken : {"expression", "identity", "sum of raw gradients", "gradient norm",
                                   "optimizer step"}) {

@@ -20,17 +20,17 @@ using answer::CheckResult;
 using answer::judges_value;
 using answer::kBelowBoundReason;
 
-// The checks that do not hold of the tensor and that hold of nothing that is computed from it
-// either: its replicas differ, or it is not finite.
+// The broken checks of the tensor that everything computed from it breaks too: its replicas differ,
+// or it is not finite.
 std::set<std::string> travelling(const AuditedTensor& tensor);
 
-// Marks the broken tensors that tensors they were computed from explain: whose replicas differ, or
-// that are not finite, as is true of one of these, or that do not follow from one whose replicas
+// Marks the broken tensors that a tensor explains which they were computed from: both have replicas
+// that differ, both are not finite, or the broken tensor does not follow from one whose replicas
 // differ.
 void mark_downstream(std::vector<AuditedTensor>& tensors);
 
-// Sets the outcomes from the checks; a given tensor stays given unless a check judges it. The
-// tensors of a module are together.
+// Sets the outcomes from the checks; a given tensor stays given unless a check judges it. `tensors`
+// must have all tensors of a module.
 void settle_outcomes(std::vector<AuditedTensor>& tensors);
 
 }  // namespace ttrace::audit

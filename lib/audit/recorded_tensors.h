@@ -20,9 +20,9 @@ class RecordedTensors {
 
   // The entry of that key, or null.
   const trace::TensorEntry* find(const trace::TensorKey& key) const;
-  // The entry of a tensor of the specification in the step and micro-batch of `like`, or null. What
-  // has no micro-batch, such as a parameter, is that of the step. A number that the run recorded
-  // for its whole step may be that of any of several micro-batches, so it is of none of them.
+  // The entry of a tensor of the specification in the step and micro-batch of `like`, or null. A
+  // tensor without a micro-batch, such as a parameter, is that of the step. A number that the run
+  // recorded for a whole step of several micro-batches belongs to none of them.
   const trace::TensorEntry* find(const specification::Specification& specification,
                                  std::size_t tensor, const trace::TensorKey& like) const;
 

@@ -13,7 +13,7 @@ using trace::Kind;
 
 namespace {
 
-// What tells whether a module is at fault, or only passes on what it was given.
+// The kinds that tell whether a module is at fault, or only passes on what it was given.
 constexpr std::array kAroundModule{Kind::kInput, Kind::kOutput, Kind::kGradOutput,
                                    Kind::kParamGrad};
 

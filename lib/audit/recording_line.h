@@ -17,9 +17,9 @@ std::string recording_line(const trace::Manifest& manifest,
                            const std::vector<trace::TensorKey>& lacking);
 
 // Sets `record_next` of the findings whose values were compared: the settings that also record the
-// layer around the finding, which are inputs, outputs and gradients of its module and of all others
-// in the same numbered layer, and nothing of other layers. Leaves it empty where both runs were
-// told to record these kinds, and where one of them does not say what it was told to record.
+// layer around the finding, that is inputs, outputs and gradients of its module and of all others
+// in the same numbered layer. Leaves it empty if both runs were told to record these kinds, or if
+// one of them does not say what it was told to record.
 void add_recording_lines(const trace::Manifest& reference, const trace::Manifest& candidate,
                          const std::vector<comparison::TensorComparison>& results,
                          std::vector<comparison::Finding>& findings);

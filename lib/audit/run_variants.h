@@ -16,12 +16,12 @@ namespace ttrace::audit {
 class RunVariants {
  public:
   // A micro-batch has the sizes of a variant if all tensors that it has recorded and the variant
-  // has are of the variant's shapes; of several variants that with the most such tensors is taken,
-  // and then that with the most tensors. The variant of one micro-batch is for that one alone.
+  // has too have the variant's shapes. Of several such variants, takes the one with the most such
+  // tensors, then the one with the most tensors. A variant for a single micro-batch fits no other.
   RunVariants(const specification::Specification& specification, const trace::Manifest& manifest);
 
-  // The variant for the micro-batch of that key. The specification itself for what belongs to the
-  // step, and where no variant fits: then it says what does not depend on sizes.
+  // The variant for the micro-batch of that key. The specification itself if the key belongs to the
+  // step, or if no variant fits: it then says what does not depend on sizes.
   const specification::Specification& of(const trace::TensorKey& key) const;
 
  private:

@@ -28,7 +28,7 @@ bool is_finite(const AuditedTensor& tensor) {
   });
 }
 
-// Whether it should have been finite: it follows from what is, and fits its type.
+// Whether it should have been finite: it follows from finite values, and fits its type.
 bool is_unexplained(const AuditedTensor& tensor) {
   return std::any_of(tensor.checks.begin(), tensor.checks.end(), [](const AuditCheck& check) {
     return check.result == CheckResult::kInconsistent && check.operation == "expression" &&

@@ -16,8 +16,8 @@ bool has_overflowed(const trace::TensorEntry& entry,
                     const std::vector<specification::Value>& leaves,
                     const specification::Value& expected);
 
-// Marks the gradients of skipped steps that are not finite: they overflowed, or follow from such,
-// and what holds of them says nothing. One that should have been finite stays broken.
+// Marks the gradients of skipped steps that are not finite: they or their inputs overflowed, so
+// that checks of them prove nothing. One that should have been finite stays broken.
 void mark_overflows(const trace::Manifest& manifest, std::vector<AuditedTensor>& tensors);
 
 }  // namespace ttrace::audit

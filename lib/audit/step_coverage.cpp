@@ -31,7 +31,8 @@ std::map<std::uint64_t, Microbatches> steps_of(const trace::Manifest& manifest) 
   return steps;
 }
 
-// What the manifest has, under the key of each micro-batch that it stands for, and of none.
+// Returns the keys of the manifest's tensors: for each micro-batch that a tensor stands for, and
+// for none.
 std::set<TensorKey> recorded_keys(const trace::Manifest& manifest) {
   std::set<TensorKey> keys;
   for (const trace::TensorEntry& entry : manifest.tensors) {
@@ -221,7 +222,7 @@ class Coverage {
     return false;
   }
 
-  // Follows what the loss was computed from back to the parameters.
+  // Follows the loss back through what it was computed from, to the parameters.
   void find_cuts() {
     for (std::size_t t = 0; t < specification_.tensors.size(); ++t) {
       const specification::SpecifiedTensor& tensor = specification_.tensors[t];
@@ -238,7 +239,7 @@ class Coverage {
         any = true;
       }
       if (reached[t] == 0) continue;
-      // What it follows from stands before it.
+      // The tensors that it follows from stand before it.
       for (const std::uint32_t input : tensor.from) reached[input] = 1;
       if (tensor.same) reached[*tensor.same] = 1;
     }

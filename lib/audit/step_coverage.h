@@ -20,12 +20,12 @@
 namespace ttrace::audit {
 
 // Whether a step computes the tensor, whatever a specification says: outputs, the loss, gradients,
-// the gradient norm, updated parameters, and what modules inside the model are given; but not what
-// a script multiplies a loss by.
+// the gradient norm, updated parameters, and inputs of modules inside the model; but not the number
+// that a script multiplies a loss by.
 bool is_computed(const trace::TensorKey& key);
 
-// The originals of tensors of a specification whose values judged expressions contain, by step and
-// micro-batch: those that were judged and those that were computed on the way to them.
+// By step and micro-batch, the originals of the specification's tensors whose values judged
+// expressions contain: the judged tensors, and those that were computed on the way to them.
 using JudgedValues =
     std::map<std::pair<std::uint64_t, std::optional<std::uint64_t>>, std::set<std::uint32_t>>;
 
@@ -37,10 +37,10 @@ struct StepCoverage {
   std::uint64_t parameters = 0;
   std::vector<std::string> unjudged_gradients;  // in the order of their names
   std::string reason;                           // why most of these were not judged
-  // Losses whose factor the run should have recorded and did not: what they were multiplied by is
-  // not known, even where the loss is another name of a recorded output.
+  // Losses whose factor the run should have recorded and did not: the factor is not known, even if
+  // the loss is another name of a recorded output.
   std::uint64_t unknown_factors = 0;
-  // Of a specification that has been cut: computed tensors that follow from nothing by it, and
+  // Signs of a specification that has been cut: computed tensors that it derives from nothing, and
   // parameters that get a gradient although the loss does not follow from them.
   struct Cut {
     std::uint64_t tensors = 0;

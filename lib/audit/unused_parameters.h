@@ -11,9 +11,9 @@
 
 namespace ttrace::audit {
 
-// Adds a check to every updated parameter of which the trace has no gradient and for which the
-// step has none (`trained` are the names of those for which it has one): it is the parameter as it
-// was, or what its optimizer makes of a gradient of zeros where a framework hands it some.
+// Adds a check to every updated parameter that has no gradient in the trace and gets none in the
+// step (`trained` names those that get one): it must equal the parameter before the step, or what
+// its optimizer makes of a gradient of zeros, which some frameworks hand it.
 void check_unused_parameters(const trace::Source& run, const std::set<std::string>& trained,
                              const measure::ExecutionContext& execution,
                              std::vector<AuditedTensor>& tensors);

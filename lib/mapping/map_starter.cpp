@@ -148,7 +148,7 @@ std::string form_of(const NameMatch& match) {
   return text;
 }
 
-// One layer that is matched otherwise than all others like it.
+// Adds a note on a layer that is matched differently from all others like it.
 void add_unlike_ones(const std::vector<NameMatch>& matches, std::vector<std::string>& notes) {
   using OfForm = std::map<std::string, std::vector<const NameMatch*>>;
   std::map<std::string, OfForm> alike;  // by the pattern of the single name
@@ -164,7 +164,7 @@ void add_unlike_ones(const std::vector<NameMatch>& matches, std::vector<std::str
         forms.begin(), forms.end(),
         [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
     for (const auto& [form, of_form] : forms) {
-      // Of two against two nobody knows which are unlike.
+      // With two against two, nobody knows which are unlike.
       if (form == usual->first || 2 * of_form.size() > usual->second.size()) continue;
       for (const NameMatch* match : of_form) {
         const std::string& one =
@@ -256,8 +256,8 @@ std::optional<std::string> own_name(const ViewPtr& view) {
   return stored.size() == 1 ? std::optional(stored.front()->key.name) : std::nullopt;
 }
 
-// Adds matches of tensors of which one side alone has padding, as `rules` map them: the longer side
-// is trimmed.
+// Adds matches that trim the longer side of tensors which only one side has padded, as `rules` map
+// them.
 void add_padded(const IndexedTrace& reference, const IndexedTrace& candidate,
                 const StarterRules& rules, std::vector<NameMatch>& matches,
                 std::vector<std::string>& notes) {
@@ -266,7 +266,7 @@ void add_padded(const IndexedTrace& reference, const IndexedTrace& candidate,
     pairs = comparison::pair_traces(mapped(reference, rules.reference),
                                     mapped(candidate, rules.candidate), {});
   } catch (const base::InputError&) {
-    return;  // add_unmatched() tells of rules that do not fit
+    return;  // add_unmatched() reports rules that do not fit
   }
   using Names = std::pair<std::string, std::string>;  // of the reference and the candidate
   std::map<Names, std::pair<comparison::Excess, std::set<Kind>>> padded;
