@@ -139,7 +139,7 @@ std::optional<std::vector<double>> accumulated_rounding(
       nearest = &one;
     }
   }
-  if (nearest == nullptr) return std::nullopt;  // also where nothing is finite
+  if (nearest == nullptr) return std::nullopt;  // even if nothing is finite
   if (!(least <= kMostOfStepwise * distance(nearest->stepwise, nearest->exact))) {
     return std::nullopt;
   }
@@ -174,7 +174,7 @@ std::vector<double> AccumulationError::compute(const TensorKey& key) const {
     if (key.kind == Kind::kParamGrad) return of_raw(key).value_or(std::vector<double>{});
     if (key.kind == Kind::kMainGrad) return of_main(key);
   } catch (const base::InputError&) {
-    // Without a shard that cannot be read, the rounding is not known.
+    // If a shard cannot be read, the rounding is not known.
   }
   return {};
 }

@@ -20,8 +20,8 @@ namespace ttrace::comparison {
 // by LayerNorm, (x - mean)/√(variance + ε), for every ε that is in use, then as by RMSNorm,
 // x/√(mean square + ε). `gradient` and `input` have one shape, whose last dimension is a row.
 // `precision` is the accumulator's. Without `input` (null): the first sum alone. `threads` (at
-// least 1): each adds up an equal run of rows, the last one perhaps fewer, and what they have is
-// added up without rounding, as torch's at::parallel_for cuts rows. Source: the definitions of
+// least 1): each adds up an equal run of rows, the last one perhaps fewer, as torch's
+// at::parallel_for cuts them; their sums are added up without rounding. Source: the definitions of
 // torch.nn.LayerNorm and torch.nn.RMSNorm. Throws an input error if a shard cannot be read.
 std::vector<measure::ColumnSums> sum_rows(const measure::Backend& backend,
                                           const measure::TensorRef& gradient,
@@ -47,11 +47,10 @@ class AccumulationError {
 
   // Returns what rounding in the accumulator added to every element of the reference's gradient.
   // This is known for a raw gradient of one dimension whose module "m" (of "m.weight") was called
-  // once and recorded its input and the gradient of its output, with this last dimension or so many
-  // channels of images, and for a
-  // main gradient that is a multiple of the sum of such gradients. Empty if tensors are lacking, or
-  // if the gradient was made in another way. Reads the reference, for each gradient once; several
-  // threads may call it.
+  // once and recorded its input and the gradient of its output, both with as many columns, or
+  // channels of images, as the gradient has elements; and for a main gradient that is a multiple of
+  // the sum of such gradients. Empty if tensors are lacking, or if the gradient was made in another
+  // way. Reads the reference, for each gradient once; several threads may call it.
   std::vector<double> own_rounding(const trace::TensorKey& key) const;
 
  private:

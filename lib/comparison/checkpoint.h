@@ -19,7 +19,7 @@
 
 namespace ttrace::comparison {
 
-// What measuring a pair yielded, or why it cannot be measured.
+// The measurement of a pair, or why it cannot be measured.
 struct FinishedMeasurement {
   std::string unreadable;  // or empty
   measure::Measurement measurement;
@@ -34,7 +34,7 @@ struct FinishedReplay {
   measure::UpdateMeasurement measured;
 };
 
-// What comparing with the high-precision run yielded, or why there is nothing.
+// The comparison with the high-precision run, or why there is none.
 struct FinishedTruth {
   std::string problem;  // or empty
   TensorTruth truth;
@@ -46,10 +46,10 @@ struct FinishedJudgement {
   std::string judgement;  // as audit/finished_judgement.h writes it
 };
 
-// Of which work a command finished something: `localize` compares, and judges each run by itself.
+// The work that a result belongs to: `localize` compares, and also judges each run by itself.
 enum class WorkOf { kCommand, kCandidate, kReference };
 
-// What the long part of a comparison or an audit yields for one tensor. Tolerances, outcomes, the
+// The result of the long part of a comparison or an audit for one tensor. Tolerances, outcomes, the
 // frontier and causes are computed anew from it.
 struct Finished {
   trace::TensorKey key;
@@ -82,11 +82,11 @@ class FinishedChecks {
 class Checkpoint {
  public:
   // `on_line` gets the line of everything finished from now on, one at a time; may be null. With
-  // `keep`, lines() has everything that was of use, old and new.
+  // `keep`, lines() has everything that was used, restored and new.
   explicit Checkpoint(std::function<void(const std::string& line)> on_line = nullptr,
                       bool keep = false)
       : on_line_(std::move(on_line)), keep_(keep) {}
-  // What `whole` has of one work of several; `whole` must outlive it.
+  // Shows the results of one of several works in `whole`, which must outlive it.
   Checkpoint(Checkpoint& whole, WorkOf of) : whole_(&whole), of_(of) {}
 
   // Adds a measurement of an earlier run. Returns false if it replaces one of the same tensor and
@@ -112,7 +112,7 @@ class Checkpoint {
   // In the order of the works and keys.
   std::vector<std::string> lines() const;
   // Throws an input error that names a restored measurement that the comparison did not take.
-  // Replays may be left: gradients of other processes can show that an update has none.
+  // Replays may be left over: gradients of other processes can show that an update has no replay.
   void require_all_taken() const;
 
  private:

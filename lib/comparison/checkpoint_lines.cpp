@@ -161,7 +161,7 @@ class Reader {
   }
   template <typename Item>
   void get(std::vector<Item>& values) {
-    // Grown as they come: a count that lies does not get its memory.
+    // Grows with the values that are there: a false count gets no memory.
     values.clear();
     for (std::uint64_t left = in_.items(); left > 0; --left) {
       Item item{};

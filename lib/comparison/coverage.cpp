@@ -32,7 +32,7 @@ bool is_computed(Kind kind) {
 }
 
 void Tally::add(const TensorComparison& result) {
-  // Of tensors that were left out, one whose reason is known.
+  // Prefers a tensor that was left out for a known reason.
   if (tensors++ == 0 || (result.incomplete && !first->incomplete)) first = &result;
 }
 

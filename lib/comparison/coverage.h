@@ -23,7 +23,7 @@ struct Tally {
 
 struct Coverage {
   std::uint64_t tensors = 0;   // of both traces
-  std::uint64_t selected = 0;  // that no selection, no rule and no other process leaves out
+  std::uint64_t selected = 0;  // not left out by a selection, a rule or the part of another process
   std::uint64_t agree = 0;
   // Selected tensors that a training step computes, and those of them that were not checked. Those
   // that are excused (see below) or that the other implementation lacks count as neither.
@@ -34,7 +34,7 @@ struct Coverage {
   Tally unreadable;
   Tally not_recorded_by_candidate;
   Tally not_recorded_by_reference;
-  Tally other_implementation;  // one side computes it, and the other in another way without it
+  Tally other_implementation;  // the other side computes in another way, without it
   Tally below_noise_floor;
   Tally not_judged;
   Tally after_routing_flips;
@@ -57,7 +57,7 @@ Coverage coverage_of(const CompareReport& report);
 
 // Whether more than half of the values are not finite, the same ones on both sides.
 bool is_mostly_not_finite(const TensorComparison& result);
-// Whether that is as it should be: a loss scaler skipped the step for it in both runs.
+// Whether such values are expected: a loss scaler skipped the step because of them in both runs.
 bool is_excused(const CompareReport& report, const TensorComparison& result);
 
 }  // namespace ttrace::comparison

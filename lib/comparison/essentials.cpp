@@ -36,8 +36,8 @@ double usual_gradient(const CompareReport& report) {
   return sizes.rms(Kind::kMainGrad);
 }
 
-// Whether both sides are known to be zero but for rounding, where others are `usual`: a tolerance
-// as wide as the tensor is then a check of its own.
+// Whether both sides are known to be zero but for rounding, compared with the `usual` size of
+// others: a tolerance as wide as the tensor then checks it well enough.
 bool is_zero_but_for_rounding(const TensorComparison& result, double usual) {
   if (result.outcome != Outcome::kBelowNoiseFloor || !result.comparison || !(usual > 0)) {
     return false;

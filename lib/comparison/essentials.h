@@ -8,11 +8,11 @@
 
 namespace ttrace::comparison {
 
-// Each returns why a run does not match for that reason, as what follows "nothing diverged, but ",
-// or empty.
+// Each returns the words that follow "nothing diverged, but ", or empty if its reason does not
+// apply.
 
 // The candidate was told not to record a loss, gradient norm or main gradient of the reference.
-// What a person selects at the command is that person's decision; what a recording lacks is not.
+// A selection at the command is the user's decision, but a gap in a recording is not.
 std::string essentials_not_recorded(const CompareReport& report);
 // --common left out a parameter, loss or main gradient.
 std::string essentials_left_out(const CompareReport& report);
@@ -22,7 +22,7 @@ std::string essentials_left_out(const CompareReport& report);
 // 1e-3 is allowed of healthy networks in float32.
 inline constexpr double kMostOfUsualGradient = 0.01;
 
-// A loss, a gradient norm, or a tenth of the main gradients was not judged, or by less than noise.
+// A loss, a gradient norm, or a tenth of the main gradients was not judged, or lies below noise.
 std::string essentials_unchecked(const CompareReport& report);
 // Most values of a loss, gradient norm, main gradient or parameter are not finite, the same ones on
 // both sides, and no loss scaler skipped the step for it in both runs.

@@ -12,7 +12,7 @@ namespace {
 using measure::Fault;
 using measure::RankBoxes;
 
-constexpr std::uint64_t kParts = 16;  // a fault in a part is in a sixteenth
+constexpr std::uint64_t kParts = 16;  // a fault in a part lies in one sixteenth of the tensor
 
 // FNV-1a: the same on every machine, so that a fault is always at the same place.
 std::uint64_t hash_of(const trace::TensorKey& key) {
@@ -23,7 +23,7 @@ std::uint64_t hash_of(const trace::TensorKey& key) {
   return hash;
 }
 
-// Sets what a faulty run would have rounded to; nothing for a tensor made of several.
+// Sets the type that a faulty run would have rounded to; nothing for a tensor made of several.
 void set_storage(const layout::View& view, Fault& fault) {
   const auto* stored = std::get_if<layout::Stored>(&view.how);
   if (stored == nullptr) return;
@@ -55,7 +55,7 @@ void plan_part_scaled(const Pair& pair, PlannedFault& into) {
   const auto dim = static_cast<std::size_t>(longest - view.shape.begin());
   const std::uint64_t length = *longest / kParts;
   tensor::Box part = tensor::whole(view.shape);
-  // Anywhere, so that it does not coincide with a slice.
+  // Starts anywhere, so that the part does not coincide with a slice.
   part.origin[dim] = hash_of(pair.key) % (*longest - length + 1);
   part.extent[dim] = length;
   into.what = base::concat(part.origin[dim], " to ", part.origin[dim] + length - 1, " of ",
@@ -147,7 +147,7 @@ void FaultPlanner::plan_dropped(const Pair& pair, PlannedFault& into) const {
     auto rest = std::make_shared<trace::TensorEntry>(entry);
     const auto count = static_cast<double>(axis.held.size());
     rest->held_at[*axis.name].assign(axis.held.begin(), axis.held.end() - 1);
-    // A mean is still taken over all of them.
+    // The faulty run still divides a mean by the number of all terms.
     if (partial->reduction == trace::Reduction::kMean) rest->scale *= (count - 1) / count;
     auto view = std::make_shared<layout::View>(*pair.candidate);
     view->how = layout::Stored{std::move(rest)};

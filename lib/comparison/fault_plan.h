@@ -16,7 +16,7 @@ namespace ttrace::comparison {
 
 struct PlannedFault {
   FaultKind kind = FaultKind::kScaled;
-  measure::Fault fault;  // with sizes: of factor 2, the largest
+  measure::Fault fault;  // for a fault with sizes: the largest, a factor of 2
   std::string what;      // where it is, for people
   std::string problem;   // why there is no such fault, or empty
 };

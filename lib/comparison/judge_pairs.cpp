@@ -78,9 +78,9 @@ double largest_scale(const layout::View& view) {
   return largest;
 }
 
-// The spacing near 0 of the numbers that the elements were computed from; 0 of kinds whose elements
-// are not of the computation's type. A main gradient without a scale of its own may have been
-// divided by that of the raw gradients, `raw_scale`, which is 0 where it is not known.
+// The spacing near 0 of the numbers that the elements were computed from; 0 for kinds whose
+// elements do not have the computation's type. A main gradient without a scale of its own may have
+// been divided by that of the raw gradients, `raw_scale`, which is 0 where it is not known.
 double quantum_of_elements(trace::Kind kind, const layout::View& view, double raw_scale) {
   if (!is_of_computed_elements(kind)) return 0;
   const double quantum = judge::computed_quantum(view);
@@ -163,7 +163,7 @@ judge::Tolerance Tolerances::fallback(const TensorComparison& result, double eps
 }
 
 ParametersApart Tolerances::inherited(const trace::TensorKey& key) const {
-  // What an optimizer keeps was made of the gradients of the steps before.
+  // An optimizer's state was made from the gradients of earlier steps.
   const bool state = key.kind == trace::Kind::kOptimizerState;
   if (!inherits(key.kind) && !(state && key.step > 0)) return {};
   const auto apart = inherited_.find(state ? key.step - 1 : key.step);
@@ -231,7 +231,8 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, TensorComparison& resu
   const judge::SliceNoise noise = judge::noise_of_all(*numbers.noise);
   judge::NoisySlice part{noise.norm, numbers.noise->norms.size(), norm, stats.finite,
                          judge::freedom(noise, stats.finite)};
-  // What no perturbation reaches is computed from parameters, and its noise says nothing.
+  // A tensor that no perturbation reaches is computed from parameters, and its noise proves
+  // nothing.
   const bool unreached = noise.norm == 0 && is_of_computed_elements(result.key.kind);
   if (unreached && !(rule != nullptr && rule->floor)) {
     constants.floor = std::max(constants.floor, judge::unreached_floor(epsilon, part));
@@ -292,7 +293,7 @@ void judge_parts(const judge::Policy& rules, std::size_t most_slices, TensorComp
 namespace {
 
 // Two implementations may make one loss of other terms: a mean times a weight, a sum over a number
-// of tokens. Where their losses agree, factors that differ say nothing.
+// of tokens. If their losses agree, factors that differ prove nothing.
 void excuse_factors_of_equal_losses(std::vector<TensorComparison>& results) {
   std::set<trace::TensorKey> equal;
   for (const TensorComparison& result : results) {

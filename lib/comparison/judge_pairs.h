@@ -19,16 +19,16 @@ class AccumulationError;
 // Whether the manifest's description of the precision mentions fp8.
 bool has_fp8(const std::string& precision);
 
-// How far apart the parameters are that a step begins with.
+// How far apart the parameters are with which a step begins.
 struct ParametersApart {
   double difference = 0;  // ‖C - R‖ / ‖R‖ of all together
   // Further than noise runs show, after an update that was not replayed: an optimizer that rounds
-  // to bf16, as Muon does, puts a healthy candidate there, and noise runs not always.
+  // to bf16, such as Muon, moves healthy candidates so far, but not always noise runs.
   bool beyond_noise = false;
 };
 
-// By step, for steps after an update only, since nothing has moved the parameters before. Leaves
-// out what is not finite.
+// By step, only for steps after an update: before, nothing has moved the parameters. Leaves out
+// values that are not finite.
 std::map<std::uint64_t, ParametersApart> parameters_apart(
     const std::vector<TensorComparison>& results);
 
@@ -53,11 +53,11 @@ class Tolerances {
 
  private:
   judge::Tolerance fallback(const TensorComparison& result, double epsilon, double quantum) const;
-  // What a tensor of this key has of the parameters, none where it has not.
+  // How far apart the parameters are that a tensor of this key inherits from; 0 if it does not.
   ParametersApart inherited(const trace::TensorKey& key) const;
   void add_scalar(const trace::TensorKey& key, double noise, const measure::TileStats& stats);
   // Returns the largest ‖R' - R‖ / ‖R‖ of scalars of the same kind and name pattern, over steps and
-  // micro-batches: that of one alone may be small by chance.
+  // micro-batches: the noise of one scalar alone may be small by chance.
   double noise_of_alike(const trace::TensorKey& key) const;
   void add_gradient_scale(const TensorComparison& result);
   // Returns the spacing near 0 of the numbers that the tensor's elements were computed from, the

@@ -109,8 +109,8 @@ std::uint64_t bytes_of(const Pair& pair, std::uint64_t elements) {
   return elements * (reference * (1 + runs) + tensor::element_bytes(pair.candidate->dtype));
 }
 
-// Measures small pairs in one batch. False if something cannot be read, which each pair then finds
-// out for itself: none is measured.
+// Measures small pairs in one batch. False if something cannot be read: then none is measured, and
+// each pair, measured on its own, finds its own reason.
 bool measure_together(const measure::Backend& backend, std::span<PairWork* const> works) {
   // Destroyed first: it refers to the works.
   const std::unique_ptr<measure::Batch> batch = backend.new_batch();
@@ -124,8 +124,8 @@ bool measure_together(const measure::Backend& backend, std::span<PairWork* const
   return true;
 }
 
-// Lets the records of equally laid out tensors share what says which ranks have which boxes.
-// Compares with what came last, since tensors that are measured one after the other are alike.
+// Lets records of equally laid out tensors share one list of which ranks have which boxes. Compares
+// with the last one only, since tensors that are measured one after the other are alike.
 class OwnerPool {
  public:
   void share(measure::Measurement& measurement) {

@@ -31,8 +31,8 @@ class NoiseSource {
 
   // Measures the pair's perturbed runs; without any, returns the calibration's noise of the
   // reference's tensor. Returns nothing for integers, for a tensor that the calibration does not
-  // have in this shape and type, and for one that is composed of several stored tensors. Adds what
-  // was read to `bytes_read`. Throws an input error if a shard cannot be read.
+  // have in this shape and type, and for one that is composed of several stored tensors. Adds the
+  // number of bytes read to `bytes_read`. Throws an input error if a shard cannot be read.
   std::optional<judge::NoiseEstimate> of(const trace::Source& reference, const Pair& pair,
                                          std::uint64_t& bytes_read) const;
 

@@ -57,8 +57,8 @@ class ModulesRun {
     }
   }
 
-  // Whether the module of `key` did not run though others that differ from it in a number did: an
-  // expert that no token was routed to.
+  // Whether the module of `key` did not run although modules did whose names differ from its own in
+  // a number only: an expert that no token was routed to.
   bool left_out(const TensorKey& key) const {
     const std::string module(module_of(key));
     const std::string pattern = judge::name_pattern(module);
@@ -111,7 +111,7 @@ LackingTensors lacking_tensors(const trace::Manifest& reference, const trace::Ma
   for (const trace::TensorEntry& entry : reference.tensors) {
     if (entry.key.kind == Kind::kIndex || there.contains(entry.key)) continue;
     if (has_parts(there, entry)) continue;
-    // A manifest need not say what was to be recorded: a kind without tensors was not, then.
+    // If the manifest does not say what was to be recorded, a kind without tensors was not.
     const bool asked =
         trace::was_asked_for(run, entry.key).value_or(kinds.contains(entry.key.kind)) &&
         trace::incomplete_of(run, entry.key) == nullptr;

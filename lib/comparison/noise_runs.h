@@ -56,15 +56,15 @@ class NoiseDifferences {
   std::vector<OfRun> runs_;  // runs with a tensor that a perturbation can reach
 };
 
-// Makes both checks on the measured results of a comparison. The second one only if every tensor
+// Makes the first check on the measured results of a comparison, and the second if every tensor
 // that a perturbation can reach was measured: one that was not selected or not read may differ.
 void check_measured_noise(const trace::Source& reference,
                           const std::vector<TensorComparison>& results);
 
 // Warns, in a sentence or none, of the reference's floating-point tensors that the calibration
 // `file` cannot judge: those of kinds and steps that it lacks, and of numbered modules, such as
-// experts, that did not run in it. Throws an input error if it lacks another one of the reference's
-// tensors, or has one in another shape or type. Accepts a file without calibrated tensors (rules
+// experts, that did not run in it. Throws an input error if it lacks any other tensor of the
+// reference, or has one in another shape or type. Accepts a file without calibrated tensors (rules
 // alone).
 std::vector<std::string> calibration_warnings(const trace::Manifest& reference,
                                               const judge::Calibration& calibration,

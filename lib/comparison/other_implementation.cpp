@@ -20,7 +20,8 @@ using trace::Kind;
 
 constexpr std::string_view kRoot = "(model)";
 
-// What a module computes differently: "attention", "eager" in the reference, "sdpa" in the other.
+// What a module computes differently: "attention", "eager" in the reference, "sdpa" in the
+// candidate.
 struct Difference {
   std::string aspect;
   std::string reference;
@@ -34,7 +35,7 @@ bool is_around(std::string_view outer, std::string_view inner) {
 }
 
 // The implementations of a run by aspect and module. A candidate's modules may have other names
-// than the reference's; where all of them have one implementation, it is that of any.
+// than the reference's. If all modules of a run have one implementation, it counts for any name.
 class Implementations {
  public:
   explicit Implementations(const trace::Manifest& manifest) {
@@ -92,7 +93,7 @@ class Flow {
     for (const trace::Module& module : manifest.modules) {
       read_.insert(module.inputs.begin(), module.inputs.end());
       if (!module.computed_from) continue;
-      // The entry of a loss is of no class.
+      // The entry of a loss has no class.
       std::set<std::string>& sources =
           modules.contains(module.name) ? handed_on_[module.name] : read_;
       sources.insert(module.computed_from->begin(), module.computed_from->end());
@@ -123,7 +124,7 @@ ModuleCall module_call_of(const trace::TensorKey& key) {
 bool is_argument(Kind kind) { return kind == Kind::kInput || kind == Kind::kGradInput; }
 bool is_result(Kind kind) { return kind == Kind::kOutput || kind == Kind::kGradOutput; }
 
-// Whether both sides have it in forms that no cut and no lost row make of one another.
+// Whether the sides have it in forms that neither a cut nor lost rows can explain.
 bool has_other_form(const TensorComparison& result) {
   const layout::View& reference = *result.reference;
   const layout::View& candidate = *result.candidate;
@@ -147,7 +148,7 @@ class Marking {
   }
 
   void run() {
-    // What modules around them have follows from what these have themselves.
+    // First the differing modules themselves, then the modules around them, which hand values on.
     each([this](TensorComparison& result, const std::string& module) {
       const auto found = differing_.find(module);
       if (found == differing_.end()) return;
@@ -172,7 +173,7 @@ class Marking {
   }
 
  private:
-  // Visits what is bad and may be of another implementation.
+  // Visits the bad tensors that another implementation may explain.
   template <typename Visit>
   void each(Visit visit) {
     for (TensorComparison& result : results_) {
@@ -190,7 +191,8 @@ class Marking {
     }
   }
 
-  // Returns what differs of a module within this one whose argument or result this is; or null.
+  // Returns the difference of a module inside this one whose argument or result `result` hands on;
+  // or null.
   const Difference* handed_on(const TensorComparison& result, const std::string& module) const {
     if (is_result(result.key.kind)) {
       const Flow& flow = flow_of(result);

@@ -1,6 +1,6 @@
 // Tensors that one implementation computes and another one does without, such as the weights of
-// eager attention: which one a module computes with is a fact of both manifests, and where the two
-// differ, no tensor is missing for it.
+// eager attention: both manifests say which implementation a module computes with, and where they
+// differ, such a tensor is not missing.
 #pragma once
 
 #include <vector>
@@ -15,8 +15,8 @@ namespace ttrace::comparison {
 // of the manifests' modules), or of one around it, in a call that both runs recorded a result of
 // (for arguments: a result or an argument):
 //  - an argument of the module that one side alone has, or has in another form (class of type,
-//    number of dimensions), and the same tensor as an argument of a module around it. What it
-//    changes shows in the module's results;
+//    number of dimensions), and the same tensor as an argument of a module around it. Its effect
+//    shows in the module's results;
 //  - a result that one side alone has and that nothing reads: no module takes it and no loss is
 //    computed from it, by the data flow of the side that has it. Its gradient likewise, and the
 //    result of a module around it that hands it on.

@@ -18,7 +18,7 @@ using trace::Kind;
 
 enum class Rows { kZero, kOneValue, kOthers };
 
-// What the rows beyond the shorter side's are.
+// Returns the content of the rows beyond the shorter side's.
 Rows rows_beyond(const trace::Source& source, const layout::ViewPtr& view, const Excess& excess) {
   tensor::Box box = tensor::whole(view->shape);
   box.origin[excess.dim] = excess.shorter;
@@ -55,7 +55,7 @@ class Trimming {
       try {
         look_at(pair, *excess);
       } catch (const base::InputError&) {
-        continue;  // the comparison itself tells of what cannot be read
+        continue;  // the comparison reports what cannot be read
       }
     }
     if (!trimmed_.empty()) trim();

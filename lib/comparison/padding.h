@@ -26,23 +26,23 @@ struct Excess {
   }
 };
 
-// Returns how a pair differs of which one side is longer along one dimension, by less than the
-// other's extent: padding never doubles a tensor. Nothing for all other pairs.
+// Returns the excess of a pair if one side is longer along one dimension, by less than the other's
+// extent: padding never doubles a tensor. Nothing for all other pairs.
 std::optional<Excess> excess_of(const Pair& pair);
 
 struct Padding {
   std::vector<std::string> told;  // a sentence for each parameter whose padding was trimmed
   // Gradients that padded rows carry, and the sentence that says so.
   std::map<trace::TensorKey, std::string> with_gradient;
-  // Why the run does not match: rows that no gradient shows to be padding or lost, or empty.
+  // Why the run does not match, or empty: no gradient shows whether rows are padding or lost.
   std::string in_doubt;
 };
 
 // Trims the longer side of pairs whose shapes differ in one dimension, where the parameter of that
 // extent has padding. A parameter that one side has longer along one dimension, by less than the
 // other's extent, has padding there if its further rows are all one value and no recorded gradient
-// of it has anything but zeros in them. Rows that are not one value, but without gradient, may be
-// ones that this batch never addresses: they are trimmed, and put the run in doubt. Further rows of
+// of it has anything but zeros in them. Further rows of different values without gradient may be
+// rows that this batch never addresses: they are trimmed, and put the run in doubt. Further rows of
 // one value whose gradient is not zero are padding that the loss sees: this gradient stays as it
 // is. Everything else of that extent (states, activations) is trimmed with the parameters. Without
 // a recorded gradient, or where one cannot be read, nothing is trimmed.

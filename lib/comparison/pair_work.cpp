@@ -76,7 +76,7 @@ void PairWork::measure_with_noise(std::size_t section) {
     summed_[section] = both.by_grid ? Summed::kByGrid : Summed::kAsOneCell;
     return;
   } catch (const base::InputError&) {
-    // One of the files cannot be read. Measuring both apart below shows which: where a noise run
+    // One of the files cannot be read. Measuring both separately below shows which: if a noise run
     // and the candidate both fail, the reason given is the noise run's.
   }
   note_problem(section, noise_problems_, [&] {

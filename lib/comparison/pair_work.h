@@ -45,13 +45,13 @@ class PairWork {
 
  private:
   measure::MeasuredSection measured(std::size_t section, const measure::Grid* grid) const;
-  // The noise decides by which cells the pair is summed, which is known when all of it is measured.
-  // Until then a pair is summed as its kind and its first elements let expect.
+  // The noise decides by which cells the pair is summed, but it is known only when all of it is
+  // measured. Until then the kind of the pair and its first elements decide.
   void measure_with_noise(std::size_t section);
   // Measures the pair again in sections where it was summed by other cells.
   void use_noise();
-  // Does `work` unless a problem that counts more is known already: that of noise, or of an earlier
-  // section.
+  // Does `work` unless a problem is known already that takes precedence: one of noise, or of an
+  // earlier section.
   void note_problem(std::size_t section, std::map<std::size_t, std::string>& problems,
                     const std::function<void()>& work);
 

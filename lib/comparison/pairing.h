@@ -23,8 +23,8 @@ struct Side {
 
 // Returns the pairs sorted by key. Pairs a further copy of a tied parameter that the reference
 // lacks with the reference's copy 0, and a tensor that stands for several micro-batches with the
-// other side's tensors of those, merged. Throws an input error if a noise run has another
-// shape or dtype for a tensor of the reference: it is no run of this reference.
+// other side's tensors of those, merged. Throws an input error if a noise run has another shape or
+// dtype for a tensor of the reference: it is no run of this reference.
 std::vector<Pair> pair_traces(const Side& reference, const Side& candidate,
                               const std::vector<Side>& noise);
 

@@ -1,5 +1,5 @@
-// Random numbers that a model drew in its forward. They are data of their run: two runs that drew
-// others have no tensor to blame for it, and what follows from them says by itself that it differs.
+// Random numbers that a model drew in its forward pass. They are data of their run: if two runs
+// drew others, no tensor is to blame, and tensors that follow from them diverge themselves.
 #pragma once
 
 #include <vector>
@@ -9,12 +9,12 @@
 
 namespace ttrace::comparison {
 
-// Whether it is such a tensor: a scalar named "(random)", after the module that drew it if that is
-// not the model itself.
+// Whether it is such a tensor: a scalar named "(random)", behind the name of the module that drew
+// it unless that is the model itself.
 bool is_random_draw(const trace::TensorKey& key);
 
-// Makes bad draws `not_judged`: others, of another shape, or of one run alone, since a job of
-// several ranks records none.
+// Makes bad draws `not_judged`: of other numbers, of another shape, or in one run alone, since a
+// job of several ranks records none.
 void leave_draws_unjudged(std::vector<TensorComparison>& results);
 
 }  // namespace ttrace::comparison

@@ -61,8 +61,8 @@ Absences absences_of(const trace::Source& source, const LostRanks& lost) {
 
 namespace {
 
-// What the manifest says of the recording. `commit` and `host` are what `run.extra` says, which is
-// free: anything else of these names is passed over.
+// Returns what the manifest says of the recording. `commit` and `host` come from `run.extra`, whose
+// content is free: values of other types are ignored.
 std::vector<std::pair<std::string, std::string>> recording_of(const trace::Source& source) {
   const trace::RunFacts& run = source.manifest().run;
   std::vector<std::pair<std::string, std::string>> facts;

@@ -49,7 +49,7 @@ std::vector<std::string> run_warnings(const trace::Source& reference,
 std::vector<trace::Kind> kinds_in_neither(const trace::Manifest& reference,
                                           const trace::Manifest& candidate);
 
-// Returns why nothing was checked of what the optimizers consumed, or empty: neither run has a main
+// Returns why no gradient that an optimizer consumed was checked, or empty: neither run has a main
 // gradient, though one has raw gradients or an optimizer and was not told to leave them out.
 std::string unrecorded_main_gradients(const trace::Manifest& reference,
                                       const trace::Manifest& candidate);

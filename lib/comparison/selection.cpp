@@ -94,7 +94,7 @@ std::string skip_reason(const InitialResultsInput& input, const trace::TensorKey
 }
 
 struct Absence {
-  const trace::Source& lacking;  // the trace that has no such tensor
+  const trace::Source& lacking;  // the trace that lacks the tensor
   TraceSide side;                // which one that is
   const std::string& lost;
   Outcome outcome;
@@ -115,9 +115,9 @@ void mark_incomplete(const trace::Source& lacking, TraceSide side, const trace::
   result.reason = concat(lacking.path(), " left it out: ", known.reason);
 }
 
-// Whether it is what a script multiplies a loss by, of a loss that `lacking` recorded without it: a
-// script may give the collector a loss that is detached, or after its backward, or compute a mean
-// where another one divides a sum.
+// Whether it is the factor that a script multiplies a loss by, and `lacking` recorded this loss
+// without it: a script may hand over a loss that is detached, or after its backward, or compute a
+// mean where another script divides a sum.
 bool is_factor_of_recorded_loss(const trace::TensorKey& key, const trace::Manifest& lacking) {
   if (!trace::is_factor_of_loss(key) && !trace::is_inner_factor_of_loss(key)) return false;
   return std::any_of(lacking.tensors.begin(), lacking.tensors.end(),
@@ -167,7 +167,7 @@ std::string describe_absence(const Absences& absences, const layout::ViewPtr& vi
   return "";
 }
 
-// Marks a record of which some ranks lack their share; returns whether it is one.
+// Marks a record if some ranks lack their share of it; returns whether it did.
 bool mark_missing_share(const InitialResultsInput& input, TensorComparison& result) {
   std::string absence = describe_absence(input.absent_in_candidate, result.candidate);
   const bool of_candidate = !absence.empty();
@@ -185,7 +185,7 @@ bool mark_missing_share(const InitialResultsInput& input, TensorComparison& resu
   return true;
 }
 
-// Marks a record that a person's rule or selection leaves out; returns whether it is one.
+// Marks a record if a rule or selection of the user leaves it out; returns whether it did.
 bool mark_skipped(const InitialResultsInput& input, TensorComparison& result) {
   const auto skip = [&result](SkippedFor why, std::string reason) {
     result.outcome = Outcome::kSkippedByRule;

@@ -19,7 +19,7 @@
 
 namespace ttrace::comparison {
 
-// By the keys of one side's tensors.
+// The tensors of one side that a rule drops, by their keys.
 using DroppedKeys = std::map<trace::TensorKey, layout::DroppedBy>;
 
 // Sets `dropped` of the pairs that a rule leaves out, counts them by rule in `out`, and warns where
@@ -32,7 +32,7 @@ void mark_dropped(const DroppedKeys& of_reference, const DroppedKeys& of_candida
 std::vector<std::string> rule_warnings(const judge::Policy& rules, const std::string& file,
                                        const std::vector<Pair>& pairs, const std::string& today);
 
-// Counts what `initial_results` left out because one side alone has it.
+// Counts the tensors that `initial_results` left out because one side alone has them.
 LeftOut left_out_of(const std::vector<TensorComparison>& results);
 
 struct InitialResultsInput {

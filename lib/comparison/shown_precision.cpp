@@ -13,7 +13,7 @@ namespace {
 
 using tensor::DType;
 
-// Words of `run.precision`, the coarsest type first. Of 8-bit recipes the gradients' type counts.
+// Words of `run.precision`, the coarsest type first. For 8-bit recipes, the gradients' type counts.
 constexpr std::array<std::pair<std::string_view, DType>, 10> kWords{{
     {"fp8", DType::kFloat8E5M2},
     {"float8", DType::kFloat8E5M2},
@@ -40,13 +40,13 @@ std::optional<DType> named_in(const std::string& precision) {
 
 bool is_coarser(DType one, DType other) { return tensor::epsilon(one) > tensor::epsilon(other); }
 
-// Returns what counts of a claim about a tensor stored as `stored`.
+// Returns `claimed`, but no coarser than `shown`; nothing if `shown` is no coarser than `stored`.
 std::optional<DType> limited(std::optional<DType> claimed, DType stored, DType shown) {
   if (!claimed || !is_coarser(*claimed, shown)) return claimed;
   return is_coarser(shown, stored) ? std::optional(shown) : std::nullopt;
 }
 
-// Whether the claim of a view says more than the stored types and the other side do.
+// Whether the view claims a coarser type than the stored types and the other side show.
 bool says_more(const layout::View& candidate, const layout::View* reference) {
   if (reference == nullptr || !candidate.computed_in) return false;
   return is_coarser(*candidate.computed_in, candidate.dtype) &&

@@ -78,9 +78,9 @@ struct ComparedNumbers {
   base::HeapOptional<Replay> replay = std::nullopt;
   base::HeapOptional<judge::NoiseEstimate> noise = std::nullopt;  // from perturbed runs
   base::SharedValue<judge::SliceJudgement> slices = {};           // empty without noise
-  // What the reference's own accumulator rounded away, by element; or empty.
+  // The rounding error of the reference's own accumulator, by element; or empty.
   base::SharedValue<std::vector<double>> own_rounding = {};
-  // Of its noise and of that of tensors like it.
+  // The coherence of its noise and of that of tensors like it, see judge::Coherence.
   base::SharedValue<std::vector<double>> coherence = {};
 };
 
@@ -100,14 +100,14 @@ enum class TraceSide : std::uint8_t { kReference, kCandidate };
 struct TensorComparison : Pair {
   judge::Outcome outcome = judge::Outcome::kMatch;
   std::optional<SkippedFor> skipped = std::nullopt;  // of `skipped_by_rule` only
-  // Of `not_recorded`, and of what some ranks could not record: the side that lacks it.
+  // The side that lacks it, if it is `not_recorded` or some ranks could not record it.
   std::optional<TraceSide> lacking = std::nullopt;
-  bool incomplete = false;  // not recorded, though it was to be
+  bool incomplete = false;  // not recorded although it was asked for
   // Not recorded, because the implementations differ and one does without it.
   bool other_implementation = false;
   bool exact = false;  // integers on both sides: every bit must agree
-  // Of an update that was not judged: off in many elements by little, as no rounding of single
-  // gradients is.
+  // An update that was not judged is off in many elements by little, unlike a rounding of single
+  // gradients.
   bool spread = false;
   std::string reason;
   tensor::Shape shape;  // the reference's, or the candidate's if that is all there is

@@ -15,8 +15,8 @@ struct Selection {
   std::vector<std::string> skip;
   std::vector<trace::Kind> kinds;  // none: all
   std::vector<std::uint64_t> steps;
-  // Of a tolerance file, for commands that judge without a reference: a tensor whose first matching
-  // rule skips it is not selected. Their last days have been looked at.
+  // Rules of a tolerance file, for commands without a reference: a tensor whose first matching rule
+  // skips it is not selected. Rules whose last day is over are no longer among them.
   judge::Policy rules = {};
 
   bool selects(const trace::TensorKey& key) const;

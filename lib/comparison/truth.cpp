@@ -40,8 +40,9 @@ class TruthTensors {
     std::vector<ViewPtr> tensors = tensors_of(input.truth.manifest());
     const std::vector<layout::MapRule> rules = rules_in_use(input.map, tensors);
     const Side truth{&input.truth, layout::apply_map(rules, "--map", tensors).tensors};
-    // Paired as the reference, the truth has the keys of the candidate's further copies and whole
-    // batches; paired as the candidate, those that only the reference has whole.
+    // Pairs the truth in place of the reference, to get the keys of the candidate's further copies
+    // and whole batches; then in place of the candidate, for those that only the reference has
+    // whole.
     for (const Pair& pair : pair_traces(truth, input.candidate, {})) {
       if (pair.reference) views_.emplace(pair.key, pair.reference);
     }

@@ -35,8 +35,8 @@ std::uint64_t elements_matched(const CompareReport& out) {
   return elements;
 }
 
-// The side that lacks the tensor, or nothing where both have it. A recording that left it out is
-// no other reason than a run that does not have it.
+// Returns the side that lacks the tensor, or nothing if both have it. It does not matter whether
+// the recording left it out or the run does not have it.
 std::optional<TraceSide> side_without(const TensorComparison& result) {
   switch (result.outcome) {
     case Outcome::kMissing:
@@ -66,7 +66,7 @@ std::string nothing_in_common(const CompareReport& out) {
     }
   }
   std::string text = "nothing was compared: the traces have no tensor in common";
-  // The first line goes on with how many were not recorded.
+  // The first line continues with the number of tensors that were not recorded.
   if (out.counts.at(Outcome::kNotRecorded) == out.results.size()) return text;
   text += concat(" (", base::plural(out.results.size() - candidates.size(), "tensor"),
                  " only in the reference, ", candidates.size(), " only in the candidate)");
@@ -87,9 +87,9 @@ std::string describe_interruption(const CompareReport& out) {
                 outcome_name(out.results[out.findings.front().result].outcome));
 }
 
-// Whether it was compared without an answer. Updates that cannot be replayed are common, and so are
-// the parameters that they leave to the next step; these do not count, unless rounding hardly
-// explains the update; nor do random numbers, since what follows from them is compared.
+// Whether it was compared without an answer. Two kinds do not count: updates that cannot be
+// replayed and the parameters that they leave to the next step, which are common, unless rounding
+// hardly explains the update; and random numbers, since all that follows from them is compared.
 bool is_unanswered(const TensorComparison& result) {
   const trace::Kind kind = result.key.kind;
   if (result.outcome == Outcome::kNotJudged && result.spread) return true;
@@ -114,8 +114,8 @@ struct Doubt {
   bool alone = false;           // the text does not follow "nothing diverged, but "
 };
 
-// The loss and its like aside, a comparison that checked less than half of what the step computes
-// says nothing of the step.
+// Whatever the essentials: a comparison that checked less than half of the tensors that the step
+// computes says nothing about the step.
 std::string mostly_unchecked(const CompareReport& out) {
   const Coverage coverage = coverage_of(out);
   if (2 * coverage.computed_unchecked <= coverage.computed) return "";
@@ -181,7 +181,7 @@ std::string nothing_checked(const CompareReport& out) {
   return "";
 }
 
-// What makes a run in which nothing diverged inconclusive.
+// Returns why a run in which nothing diverged is inconclusive, if it is.
 Doubt doubt_of(const RunState& state, const CompareReport& out) {
   const Doubt unjudged = first_of({describe_unreadable(state, out), describe_growth(out),
                                    describe_unanswered(out), describe_rerouted(out)});

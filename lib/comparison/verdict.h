@@ -13,7 +13,7 @@ struct RunState {
   std::size_t lost_reference_ranks = 0;  // whose files cannot be read
   std::size_t lost_candidate_ranks = 0;
   bool same_run = false;  // reference and candidate are recordings of the same run
-  // Why nothing was checked of what the optimizers consumed, or empty.
+  // Why none of the gradients that the optimizers consumed was checked, or empty.
   std::string unrecorded_main_gradients = "";
   // Why rows that only one side has may not be padding, or empty.
   std::string padding_in_doubt = "";

@@ -25,7 +25,7 @@ namespace {
 using audit::AuditedTensor;
 using trace::Kind;
 
-// One audit on its way: the passes below, each in terms of what the passes before it left.
+// The state of one audit: the passes below, each working on the results of those before it.
 class AuditRun {
  public:
   AuditRun(const trace::Source& run, const AuditOptions& options)
@@ -88,7 +88,7 @@ class AuditRun {
     }
   }
 
-  // Replicas, finite values, and the replay of updates.
+  // Checks replicas and finite values, and replays updates.
   void measure_itself() {
     const auto records = audit::measure_itself(run_, options_.selection, options_.execution,
                                                options_.work, division_, options_.stop);
@@ -116,8 +116,9 @@ class AuditRun {
     order_by_step();
   }
 
-  // The order of the step: parameters and inputs, forward, backward, what follows. Within these,
-  // that of the specification, so that the first broken tensor is the first that went wrong.
+  // Sorts tensors as the step computes them: parameters and inputs, forward, backward, updates;
+  // within these by the specification, so that the first broken tensor is the first that went
+  // wrong.
   void order_by_step() {
     const auto place = [this](const AuditedTensor& tensor) {
       const auto number = specification_ != nullptr ? specification_->find(tensor.key)
@@ -177,7 +178,8 @@ class AuditRun {
     if (found.measured < found.of || !found.missing.empty()) out_.interrupted = std::move(found);
   }
 
-  // What more than a share decides: other micro-batches, all gradients, the step before.
+  // Leaves the checks that need more than a share: other micro-batches, all gradients, the step
+  // before.
   void leave_rest() {
     if (division_.part) out_.part = comparison::PartOfWork{*division_.part, false, {}, {}};
     audit::leave_after_backward(division_.part.has_value(), out_.tensors);

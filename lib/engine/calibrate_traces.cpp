@@ -25,7 +25,7 @@ void require_complete(const trace::Source& source) {
   throw base::input_error(lost.front(), "; a calibration needs whole runs");
 }
 
-// What the summary tells of one tensor.
+// Counts one tensor for the summary.
 void count(const trace::TensorKey& key, const judge::NoiseEstimate& noise,
            CalibrationSummary& summary, std::vector<double>& relative, std::string& first_chaotic) {
   const double norm = noise.norm();
@@ -124,7 +124,7 @@ judge::Policy starter_rules(const comparison::CompareReport& report) {
   }
   judge::Policy rules;
   for (const auto& [what, multiplier] : needed) {
-    // What no multiplier lets pass needs a decision of a person, not a number.
+    // A tensor that no multiplier lets pass needs the decision of a person.
     if (!std::isfinite(multiplier)) continue;
     judge::PolicyRule rule;
     rule.names = {what.first};

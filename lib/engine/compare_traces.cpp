@@ -43,7 +43,7 @@ namespace {
 using comparison::TensorComparison;
 using judge::Outcome;
 
-// One comparison on its way: the passes below, each in terms of what the passes before it left.
+// The state of one comparison: the passes below, each working on the results of those before it.
 class CompareRun {
  public:
   CompareRun(const trace::Source& reference, const trace::Source& candidate,
@@ -147,7 +147,7 @@ class CompareRun {
   void judge_by_manifests() {
     lost_in_reference_ = comparison::lost_ranks_of(reference_);
     lost_in_candidate_ = comparison::lost_ranks_of(candidate_);
-    // What is lost comes before all else that there is to warn of.
+    // Warnings of lost ranks come before all others.
     for (const auto* lost : {&lost_in_reference_, &lost_in_candidate_}) {
       out_.warnings.insert(out_.warnings.begin(), lost->problems.begin(), lost->problems.end());
     }
@@ -273,8 +273,8 @@ class CompareRun {
     }
   }
 
-  // Values that lie in another order reach what is computed from them, unless it is the manifest
-  // alone that says so. Where all of that is wrong, a layout that fits is no reason to go on.
+  // If values really lie in another order, all tensors computed from them are wrong; if only the
+  // manifest declares it wrongly, some match. If all are wrong, a fitting layout is not followed.
   void forget_layouts_that_reach_further() {
     for (comparison::Finding& finding : out_.findings) {
       if (out_.results[finding.result].outcome == Outcome::kIncomparable) continue;
@@ -304,7 +304,7 @@ class CompareRun {
       }
     }
     comparison::set_execution(options_.execution, out_.environment);
-    // Whoever selects tensors knows that these are no training step.
+    // A user who selects tensors knows that they are not a whole training step.
     const bool whole = options_.selection.selects_all();
     comparison::decide(
         {lost_in_reference_.unreadable.size(), lost_in_candidate_.unreadable.size(),
@@ -347,7 +347,7 @@ comparison::CompareReport compare_traces(const trace::Source& reference,
                                          const CompareOptions& options) {
   comparison::CompareReport report = CompareRun(reference, candidate, noise, options).run();
   if (report.part || report.interrupted) return report;
-  // What was measured before, or elsewhere, was measured under the declared layouts.
+  // Earlier measurements, and those of other processes, were made under the declared layouts.
   CompareOptions again = options;
   again.work = nullptr;
   again.division = {};

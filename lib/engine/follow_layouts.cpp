@@ -20,10 +20,10 @@ using comparison::Finding;
 using comparison::TensorComparison;
 using judge::Outcome;
 
-// Each round shows what the layouts of the round before hid.
+// Each round shows what wrong layouts hid in the round before.
 constexpr std::size_t kMostRounds = 8;
 
-// A finding whose layout is followed, as it was found.
+// A finding whose fitting layout is followed, as the comparison first reported it.
 struct Slip {
   TensorComparison result;
   Finding finding;
@@ -112,7 +112,7 @@ std::map<trace::TensorKey, std::size_t> numbers_of(const CompareReport& report) 
   return numbers;
 }
 
-// Puts the slips back to where the report of what is behind them has matches.
+// Puts the slips back into the report, in which their tensors match under the fitting layouts.
 void add_slips(std::vector<Slip> slips, CompareReport& report) {
   const std::map<trace::TensorKey, std::size_t> numbers = numbers_of(report);
   std::vector<Finding> findings;
@@ -169,7 +169,7 @@ class Following {
   }
 
  private:
-  // Compares under the layouts of `slips`, without those of which the tensor does not match then.
+  // Compares under the layouts of `slips`, and drops slips whose tensor does not match under them.
   bool take(std::vector<Slip>& slips, CompareReport& report) {
     while (!slips.empty()) {
       const trace::Source& before = sources_.empty() ? candidate_ : *sources_.back();

@@ -159,7 +159,7 @@ RebuiltManifest rebuild_manifest(const std::string& run, const std::vector<std::
   } catch (const base::InputError& error) {
     throw error.in(run);
   }
-  // Nothing is put in place that could not be read again.
+  // Checks that the new manifest can be read before it is put in place.
   trace::parse_manifest(rebuilt.text, base::concat(run, ": the rebuilt manifest"));
   return rebuilt;
 }

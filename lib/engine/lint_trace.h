@@ -17,7 +17,7 @@ struct LintOptions {
 
 struct LintResult {
   std::vector<std::string> findings;
-  std::vector<std::string> warnings;  // what is sound and rarely meant
+  std::vector<std::string> warnings;  // layouts that are sound and rarely meant
   std::uint64_t tensors = 0;
   std::uint64_t ranks = 0;
   std::uint64_t datasets = 0;  // looked at
@@ -25,8 +25,8 @@ struct LintResult {
 
 // Contradictory layouts, ranks that cannot be read, datasets that are absent or of another shape or
 // type than the placement gives their rank, names in the data flow that no module has. Warns of
-// activations whose cut dimension the ranks along the axis do not divide: of a layout given by hand
-// that is more often another dimension than an uneven cut.
+// activations whose cut dimension the ranks along the axis do not divide: a layout that was given
+// by hand more often names a wrong dimension than an uneven cut.
 LintResult lint_trace(const trace::Source& source, const LintOptions& options);
 
 // The story of `ttrace lint --write`: a run whose manifest.json was lost gets one again.

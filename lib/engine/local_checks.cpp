@@ -36,7 +36,8 @@ void LocalChecks::check(const std::set<std::string>& modules, comparison::WorkDi
   std::sort(selection.only.begin(), selection.only.end());
   selection.only.erase(std::unique(selection.only.begin(), selection.only.end()),
                        selection.only.end());
-  // Finding the names by patterns takes longer than measuring a few tensors too many.
+  // With more patterns than this, matching names takes longer than measuring a few tensors too
+  // many.
   constexpr std::size_t kMostPatterns = 100;
   if (selection.only.size() > kMostPatterns) selection.only.clear();
   selection.kinds.assign(kinds.begin(), kinds.end());

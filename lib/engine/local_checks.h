@@ -19,7 +19,7 @@ namespace ttrace::engine {
 
 class LocalChecks {
  public:
-  // All must outlive this. `of`: which of the works that options.work has.
+  // All must outlive this. `of`: the work in options.work that these checks belong to.
   LocalChecks(const trace::Source& run, const LocalizeOptions& options, comparison::WorkOf of)
       : run_(run), options_(options) {
     if (options.work != nullptr) work_.emplace(*options.work, of);
@@ -27,7 +27,7 @@ class LocalChecks {
 
   // Judges all tensors of the modules, or those of a part of the division.
   void check(const std::set<std::string>& modules, comparison::WorkDivision division);
-  // What was left undone; nothing if nothing was.
+  // Says what was left undone; nothing if all was done.
   std::optional<comparison::Interruption> interruption() const;
 
   // The module's tensors; only those of `like`'s step and micro-batch if it is given.

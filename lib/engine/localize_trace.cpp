@@ -30,7 +30,7 @@ std::string describe_identity(const comparison::TraceFacts& facts) {
                       ", content ", base::printable(facts.fingerprint.content));
 }
 
-// Path and time may be others: a report and its traces may have been moved or copied.
+// Path and time may differ: a report and its traces may have been moved or copied.
 void require_same_trace(const std::string& report, const char* role,
                         const comparison::TraceFacts& reported,
                         const comparison::TraceFacts& found) {
@@ -112,7 +112,7 @@ class LocalizeRun {
     reported = std::move(facts);
   }
 
-  // Under two plans, or where one run had none, the modules received different tensors.
+  // If the runs had different plans, or only one had a plan, modules received different tensors.
   void require_same_plan() const {
     const auto& of_reference = reference_.manifest().run.plan;
     const auto& of_candidate = candidate_.manifest().run.plan;
@@ -161,7 +161,7 @@ class LocalizeRun {
           "--plan: these runs were rewritten by a plan already; make one from runs without");
     }
     std::set<std::string> modules = layers_;
-    // A second bug hides behind the first one: what is downstream is isolated too.
+    // A second bug may hide behind the first one, so modules downstream are isolated too.
     if (layers_.empty()) {
       for (const trace::TensorKey& key : out_.comparison.bad) {
         modules.insert(localize::module_of(key));
@@ -180,8 +180,8 @@ class LocalizeRun {
     return found == classes_.end() ? "" : found->second;
   }
 
-  // Judges the modules of all findings and suspects, and those that the user asked for. Those that
-  // break something are judged in the reference too.
+  // Judges the modules of all findings and suspects, and those that the user asked for. Modules
+  // with broken checks are judged in the reference too.
   void judge_modules() {
     std::set<std::string> modules = layers_to_check();
     layers_ = modules;
@@ -277,7 +277,7 @@ class LocalizeRun {
     }
   }
 
-  // Tensors that it was computed from and that do not match.
+  // Counts the tensors that it was computed from and that do not match.
   std::uint64_t wrong_before(const localize::ReportedFinding& reported) const {
     std::uint64_t bad = 0;
     for (const std::string& id : reported.depends_on) {

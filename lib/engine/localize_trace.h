@@ -1,5 +1,5 @@
-// The story of `ttrace localize`: the findings of a comparison, explained by what follows from its
-// own inputs around each of them.
+// The story of `ttrace localize`: explains each finding of a comparison by which tensors around it
+// follow from their own inputs.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ struct LocalizeOptions {
   measure::ExecutionContext execution;
   const specification::Specification* specification = nullptr;
   std::string specification_file = "";
-  // Of the candidate's code, to be compared with the other one.
+  // The specification of the candidate's code, to be compared with the other one.
   const specification::Specification* candidate_specification = nullptr;
   std::string candidate_specification_file = "";
   // The map of the comparison: both specifications are compared under the names it gives them.
@@ -29,8 +29,8 @@ struct LocalizeOptions {
   bool all_layers = false;
   std::string run_argument;  // the candidate as the user wrote it, for the next command
   std::string plan_file;     // make a plan of a second pair of runs, to be written there; or empty
-  // Of judging the modules. A part leaves what it explains to the merge, as it does where the
-  // comparison is of a part.
+  // Divides the judging of the modules. A part leaves explanations to the merge, and so does all of
+  // `localize` if the comparison is of a part.
   comparison::WorkDivision division = {};
   std::string unfinished = "";  // why the comparison is not of all tensors, or empty
   // What is already measured, and where new measurements are recorded; or null.
@@ -38,9 +38,9 @@ struct LocalizeOptions {
   const std::atomic<bool>* stop = nullptr;  // once true, the report covers what is known
 };
 
-// `compared` is the report of comparing these two traces. Throws an input error if it is of others,
-// or the specification of another model, or if the two runs were not rewritten by one plan; a usage
-// error, with the nearest names, if a pattern matches no module.
+// `compared` is the report of comparing these two traces. Throws an input error if it is of other
+// traces, if the specification is of another model, or if the two runs were not rewritten by one
+// plan; a usage error, with the nearest names, if a pattern matches no module.
 localize::LocalizeReport localize_trace(const trace::Source& reference,
                                         const trace::Source& candidate,
                                         localize::ReportedComparison compared,

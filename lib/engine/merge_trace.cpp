@@ -13,7 +13,8 @@
 namespace ttrace::engine {
 namespace {
 
-// What is copied at once stays in a core's cache until it is written and summed.
+// Elements copied at once: so few that they stay in a core's cache until they are written and
+// summed.
 constexpr std::uint64_t kMergedSlabElements = std::uint64_t{1} << 18;
 
 bool is_partial(const trace::TensorEntry& entry) {
@@ -61,8 +62,8 @@ class Merger {
   }
 
  private:
-  // Opens all shards before anything is written, so that a tensor is written whole or not at all
-  // where one is missing or of the wrong shape. Not kept open: they may be thousands.
+  // Opens all shards before anything is written: if one is missing or has the wrong shape, the
+  // tensor is not written at all. Closes them again, since they may be thousands.
   void require_readable(const trace::TensorEntry& entry, const layout::Plan& plan) const {
     for (const layout::Block& block : plan.blocks) {
       const measure::BlockReader reader(source_, entry, block, plan.combination,

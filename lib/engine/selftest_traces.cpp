@@ -37,7 +37,7 @@ std::vector<double> ladder() {
   return sizes;
 }
 
-// What a comparison knew of the pair.
+// The state of the comparison from which pairs are judged again.
 struct Known {
   const trace::Source& reference;
   const trace::Source& candidate;
@@ -48,7 +48,7 @@ struct Known {
   const measure::Backend& backend;
 };
 
-// One pair, judged again with faults in the candidate.
+// Judges one pair again and again, with faults in the candidate.
 class Bench {
  public:
   Bench(const Known& known, std::size_t index, const comparison::Tolerances& tolerances,
@@ -71,7 +71,7 @@ class Bench {
 
   const TensorRef& candidate() const { return candidate_; }
 
-  // As compare_traces judges the pair with `candidate` in the place of its own.
+  // Judges the pair as compare_traces does, with `candidate` in the place of its own.
   TensorComparison judged(const TensorRef& candidate) const {
     TensorComparison result;
     static_cast<comparison::Pair&>(result) = healthy_;
@@ -143,8 +143,8 @@ SelftestTensor tested(const Bench& bench, const comparison::FaultPlanner& planne
   SelftestTensor tensor = described(result);
   const TensorComparison healthy = bench.judged(bench.candidate());
   if (judge::is_bad(healthy.outcome)) {
-    // It matched with the update that it comes from (reuse_update_verdicts), which is tried
-    // itself.
+    // It got its outcome from the update that it comes from (reuse_update_verdicts), and that
+    // update is tried itself.
     tensor.unjudged = "judged by the update of the step before";
     return tensor;
   }

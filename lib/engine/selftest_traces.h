@@ -1,5 +1,5 @@
-// The story of `ttrace selftest`: a healthy pair in, and out come the faults that a comparison of
-// it would catch.
+// The story of `ttrace selftest`: a healthy pair in, the faults that a comparison of it would catch
+// out.
 #pragma once
 
 #include <vector>
@@ -18,9 +18,9 @@ inline constexpr std::uint64_t kMostHeldElements = std::uint64_t{1} << 23;
 // the candidate at a time, in a copy in memory, and judged as the comparison judges: same
 // measurement, tolerances, slices, replicas and replay of the optimizer. The files are only read.
 // Faults with sizes are tried on a ladder of δ from 1e-7 to 1, eight to a factor of 10, by
-// bisection: everything that is judged is a convex function of δ that is within its limit at 0, so
-// that what catches one δ catches all larger ones. Throws as compare_traces, and an input error if
-// a shard can no longer be read. Everything but `environment` is the same for every number of
+// bisection: everything that is judged is a convex function of δ and within its limit at 0, so that
+// a check that catches one δ catches all larger ones. Throws as compare_traces, and an input error
+// if a shard can no longer be read. Everything but `environment` is the same for every number of
 // threads.
 comparison::SelftestReport selftest_traces(const trace::Source& reference,
                                            const trace::Source& candidate,

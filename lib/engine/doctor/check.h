@@ -17,7 +17,7 @@ struct Runs {
   const trace::Source& candidate;
   const std::vector<const trace::Source*>& noise;
   const DoctorOptions& options;
-  // What the first step begins with, compared; or why it cannot be.
+  // The comparison of what the first step begins with; or why there is none.
   std::optional<comparison::CompareReport> start;
   std::string no_start;
 };

@@ -13,7 +13,7 @@ namespace ttrace::engine {
 enum class Health {
   kFine,
   kNote,   // worth knowing; the answer stays good
-  kWrong,  // the answer would be about this, or there would be none
+  kWrong,  // the answer would be about this problem, or there would be no answer
 };
 
 struct Diagnosis {
@@ -28,14 +28,14 @@ struct DoctorOptions {
   std::vector<std::string> strays;
 };
 
-// One entry for each check that applies, always in the same order. Reads at most some hundred MB:
-// where parameters are larger, some of them. Throws nothing for what is wrong with the runs.
+// One entry for each check that applies, always in the same order. Reads at most some hundred MB,
+// of larger models only some parameters. Throws nothing for problems of the runs.
 std::vector<Diagnosis> examine(const trace::Source& reference, const trace::Source& candidate,
                                const std::vector<const trace::Source*>& noise,
                                const DoctorOptions& options);
 
-// The checks that are wrong, of those that read no values: what to say where nothing could be
-// compared. `strays` as in DoctorOptions. `of_files_alone`: whether every rank has its file.
+// Returns the failed checks among those that read no values, to explain why nothing could be
+// compared. `strays` as in DoctorOptions. `of_files_alone`: only whether every rank has its file.
 std::vector<Diagnosis> obstacles(const trace::Source& reference, const trace::Source& candidate,
                                  std::vector<std::string> strays, bool of_files_alone);
 

@@ -15,7 +15,7 @@ std::optional<Found> check_ranks(const Runs& runs);
 std::optional<Found> check_stale_files(const Runs& runs);
 std::optional<Found> check_steps(const Runs& runs);
 std::optional<Found> check_microbatches(const Runs& runs);
-// Nothing unless no parameter, or without these no output, of one run has a name of the other's.
+// Finds fault only if no parameter (without any, no output) of one run has a name of the other's.
 std::optional<Found> check_names(const Runs& runs);
 std::optional<Found> check_kinds(const Runs& runs);
 std::optional<Found> check_labels(const Runs& runs);
