@@ -12,7 +12,7 @@ namespace {
 
 namespace cuda = measure::cuda;
 
-// Of the devices' memory, most of which belongs to the caller.
+// One in this many bytes of the devices' memory is used: most of it belongs to the caller.
 constexpr std::uint64_t kShareOfMemory = 8;
 constexpr std::uint64_t kMostMemory = std::uint64_t{1} << 30;
 constexpr const char* kWayOut = "; copy it to the CPU first";

@@ -25,7 +25,7 @@ class Devices {
   // Copies values from a device's memory to the host; throws as CudaBackend::fetch.
   void fetch(std::uint32_t device, std::span<const std::byte> from, std::span<std::byte> to) const;
 
-  // That of the devices, or that of the CPU if no tensor is on one.
+  // The backend of the devices, or of the CPU if no tensor is on a device.
   const measure::Backend& backend() const;
 
  private:

@@ -8,8 +8,7 @@
 
 namespace ttrace::library {
 
-// Boxes are copied as a file's would be: into a buffer of the reading thread, which stays in its
-// cache.
+// Boxes are copied as from a file, into a buffer of the reading thread that stays in its cache.
 class MemoryRun::InMemory : public trace::Dataset {
  public:
   explicit InMemory(const Stored& stored) : stored_(&stored) {}

@@ -25,7 +25,7 @@ class MemoryRun : public trace::Source {
 
   const std::string& path() const override { return path_; }
   const trace::Manifest& manifest() const override { return manifest_; }
-  // Of the memory: the same for two runs of the very same tensors.
+  // Identifies the memory: the same for two runs of the very same tensors.
   std::string identity() const override { return identity_; }
   std::string rank_file(std::uint64_t) const override { return path_; }
   std::optional<std::string> rank_problem(std::uint64_t) const override { return std::nullopt; }

@@ -98,7 +98,7 @@ std::optional<base::Error> AnswerOutput::write_files(const Answer& answer) {
 std::string AnswerOutput::text_of(std::size_t format, const Answer& answer,
                                   std::string& json) const {
   const bool findings = format == kJsonFormat && flags_.detail == "findings";
-  // Every other format is made of all of it.
+  // Every other format is made from the complete JSON.
   if (!findings && json.empty()) json = answer.json(report::Detail::kAll);
   std::string text = file_formats()[format].render(
       findings ? answer.json(report::Detail::kFindings) : json, "the answer");

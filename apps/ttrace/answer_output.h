@@ -1,6 +1,6 @@
-// What a command that answers writes: its text on the terminal, and the files that were asked for.
-// Every such command writes through here, so a format of files is one line of the table in
-// report/file_formats.cpp, for all of them.
+// Writes the answer of a command: its text on the terminal, and the files that were asked for. All
+// commands that answer write through here, so one line of the table in report/file_formats.cpp adds
+// a format of files to all of them.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 namespace ttrace::app {
 
 struct Answer {
-  // Both details only where a command has them: others pass over it.
+  // A command with one level of detail ignores the argument.
   std::function<std::string(report::Detail)> json;
   std::function<void(const report::TextStyle&, std::ostream&)> text;
   std::vector<std::string> warnings;
@@ -33,9 +33,9 @@ class AnswerOutput {
   explicit AnswerOutput(const AnswerFlags& flags);
 
   // Writes the files, the warnings to stderr, and the text to stdout, or to stderr if a file goes
-  // to stdout. With --quiet it is the first line alone, and none goes to stderr but what explains
-  // an exit code other than 0; the warnings of an inconclusive answer stay. Returns the exit code.
-  // If a file cannot be written, throws an input error after the answer has been printed.
+  // to stdout. With --quiet it prints the first line alone, and on stderr only what explains an
+  // exit code other than 0; the warnings of an inconclusive answer stay. Returns the exit code. If
+  // a file cannot be written, throws an input error after the answer has been printed.
   int write(const Answer& answer);
   // Writes the files alone. Returns why one cannot be written, or nothing.
   std::optional<base::Error> write_files(const Answer& answer);

@@ -28,7 +28,7 @@ struct CalibrateFlags {
   unsigned threads = 0;
 };
 
-// Rules of a person, which a new calibration has no reason to drop.
+// Returns the rules that a person wrote: a new calibration keeps them.
 judge::Policy rules_of_existing(const std::string& path) {
   std::error_code error;
   if (is_stdout(path) || !std::filesystem::is_regular_file(path, error)) return {};
@@ -90,7 +90,7 @@ int run_calibrate(const CalibrateFlags& flags) {
     const judge::Policy starter =
         engine::starter_rules(engine::compare_traces(*reference, *good, {}, options));
     rules.starter = starter.size();
-    // Behind the others: the first rule that matches a tensor applies.
+    // Starter rules come last: the first rule that matches a tensor applies.
     calibration.rules.insert(calibration.rules.end(), starter.begin(), starter.end());
   }
   const std::string text = calibration_text(calibration);

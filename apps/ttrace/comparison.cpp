@@ -35,7 +35,7 @@ bool lost_ranks(const JudgedPair& pair, const comparison::CompareReport& report)
           !comparison::lost_ranks_of(pair.candidate()).text.empty());
 }
 
-// Says why two runs could not be compared, as `ttrace doctor` would. Costs nothing where they were.
+// Says why two runs could not be compared, as `ttrace doctor` would. Does nothing if they could.
 void ask_doctor(const JudgedPairFlags& flags, const JudgedPair& pair,
                 comparison::CompareReport& report) {
   const bool undecided = report.verdict == comparison::Verdict::kInconclusive;

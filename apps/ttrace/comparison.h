@@ -53,12 +53,12 @@ class Comparison {
   std::unique_ptr<trace::Source> truth_;
 };
 
-// What `compare` and `report merge` write.
+// The answer that `compare` and `report merge` write.
 Answer answer_of(const comparison::CompareReport& report, bool all_slices);
 
 class SharedComparison : public SharedWork {
  public:
-  // As Comparison.
+  // Arguments and errors are those of Comparison.
   explicit SharedComparison(const ComparisonFlags& flags,
                             std::unique_ptr<trace::Source> candidate = nullptr)
       : flags_(flags), comparison_(flags, std::move(candidate)) {}

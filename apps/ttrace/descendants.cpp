@@ -49,7 +49,7 @@ std::map<pid_t, Process> processes() {
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
     if (error != std::errc() || end != name.data() + name.size()) continue;
     std::ifstream file(base::concat("/proc/", name, "/stat"));
-    // A process that ends meanwhile makes reading fail, at which the buffer's iterators throw.
+    // If a process ends meanwhile, reading its file fails, and the buffer's iterators would throw.
     std::string text(4096, '\0');
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<std::size_t>(file.gcount()));
@@ -64,7 +64,7 @@ std::map<pid_t, Process> processes() {
   return all;
 }
 
-// Those that still run. Where there is no /proc, the process group as `kill` takes it.
+// Returns those that still run; without /proc, the process group as `kill` takes it.
 std::vector<pid_t> descendants(pid_t group) {
   const std::map<pid_t, Process> all = processes();
   if (all.empty() && ::kill(-group, 0) == 0) return {-group};
@@ -86,8 +86,8 @@ void reap() {
   }
 }
 
-// Sends the signal to all that run, and again to those that they start meanwhile, until none is
-// left or the time is up. Returns how many are left.
+// Sends the signal to all that run, and to those that they start meanwhile, until none is left or
+// the time is up. Returns how many are left.
 std::size_t end_by(int signal, EndClock::duration time, pid_t group) {
   const EndClock::time_point last = EndClock::now() + time;
   std::set<pid_t> told;

@@ -12,10 +12,10 @@ namespace ttrace::app {
 // From now on, a process whose parent ends becomes a child of this one.
 void adopt_orphans();
 
-// Asks all descendants to end, kills those that have not after some seconds, and waits for them.
-// Warns of one that cannot be ended, such as a process that waits for a lost network file system.
-// `whose`: named in the warning. `group`: the process group of the first of them, which stands for
-// all where there is no /proc.
+// Asks all descendants to end, kills those that have not ended after some seconds, and waits for
+// them. Warns of one that cannot be ended, such as a process that waits for a lost network file
+// system. `whose`: named in the warning. `group`: the process group of the first of them, which
+// stands for all if there is no /proc.
 void end_descendants(const std::string& whose, pid_t group);
 
 }  // namespace ttrace::app

@@ -84,7 +84,7 @@ std::unique_ptr<cuda::CudaBackend> open_cuda(const measure::Backend& cpu) {
   limits.device_bytes = asked().memory.value_or(std::min(memory / 4, kMostByDefault));
   base::inform(base::concat("computing on ", cuda::describe_devices(found.devices)));
   auto backend = std::make_unique<cuda::CudaBackend>(*module.api, asked().indices, limits, cpu);
-  // As the backend, it is never destroyed.
+  // Like the backend, it is never destroyed.
   static auto* const cublas = new measure::cuda::Cublas(measure::cuda::cublas_places());
   backend->set_gemm(*cublas);
   return backend;

@@ -7,8 +7,8 @@
 
 namespace ttrace::app {
 
-// "auto", "cpu", "cuda", "cuda:1", "cuda:0,1". Throws a usage error if it is none of these; whether
-// there is such a device is seen when the work begins.
+// Takes "auto", "cpu", "cuda", "cuda:1", "cuda:0,1". Throws a usage error for anything else;
+// whether the device exists is checked when the work begins.
 void choose_device(const std::string& device);
 
 // Memory on every device, as the user wrote it. Throws a usage error if it is no size or too small.

@@ -13,24 +13,23 @@ struct FirstDivergence {
   std::string run;
   std::uint64_t step = 0;
   std::string headline;
-  // The report in JSON: a file, or its text, of which a file is made for as long as the command
-  // runs.
+  // The report in JSON: a file, or its text, which is put into a file while the command runs.
   std::string report_file;
   std::string report;
 };
 
 class DivergenceCommand {
  public:
-  // `command`: as a shell takes it, or empty for none. `limit`: seconds. `stopping`: once true, the
-  // command is ended; must outlive this.
+  // `command`: a shell's command line, or empty for none. `limit`: seconds. `stopping`: once true,
+  // the command is ended; must outlive this.
   DivergenceCommand(std::string command, double limit, const std::atomic<bool>& stopping);
   // Waits for the command.
   ~DivergenceCommand();
   DivergenceCommand(const DivergenceCommand&) = delete;
   DivergenceCommand& operator=(const DivergenceCommand&) = delete;
 
-  // Starts the command; one that still runs is waited for. Whatever becomes of it is said on stderr
-  // with what it printed, and changes no verdict.
+  // Starts the command, after waiting for one that still runs. Its end, with what it printed, is
+  // reported on stderr and changes no verdict.
   void start(FirstDivergence divergence);
 
  private:

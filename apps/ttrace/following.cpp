@@ -26,8 +26,8 @@ std::set<std::uint64_t> steps_with_tensors(const trace::Manifest& manifest) {
   return steps;
 }
 
-// The manifest as it was when the step was finished. Whatever a rank has of finished steps is
-// written, though its file is not closed.
+// The manifest as it was when the step was finished. All that a rank has of finished steps is in
+// its file, although the file is not closed.
 trace::Manifest up_to(std::uint64_t step, trace::Manifest manifest) {
   std::erase_if(manifest.tensors, [step](const auto& entry) { return entry.key.step > step; });
   std::erase_if(manifest.optimizer, [step](const auto& group) { return group.step > step; });
@@ -67,7 +67,7 @@ std::string FollowedTrace::manifest_file() const {
   return is_single_file() ? "" : (fs::path(path_) / "manifest.json").string();
 }
 
-// A file is taken away for a moment while its rank changes it.
+// While a rank changes its file, the file is missing for a moment.
 std::vector<std::uint64_t> FollowedTrace::ranks_with_files() const {
   if (is_single_file()) {
     return state_of(path_) ? std::vector<std::uint64_t>{0} : std::vector<std::uint64_t>{};

@@ -28,16 +28,16 @@ struct TraceState {
   std::string waits_for;                // why there is not more, for people
 };
 
-// Files are read by their own state at a look, and none stays open: another look finds what has
+// Each look reads the files as they are then, and none stays open: the next look finds what has
 // changed since.
 class FollowedTrace {
  public:
-  // Notes what lies at `path` already. A trace that is whole by now is that of an earlier run: it
-  // is passed over. Reads no HDF5, so that it may be called outside of a supervised process.
+  // Notes what lies at `path` already. A trace that is whole already belongs to an earlier run and
+  // is ignored. Reads no HDF5, so that it may be called outside of a supervised process.
   explicit FollowedTrace(std::string path);
 
   TraceState look();
-  // Whether a file is not as it was at the last look.
+  // Whether a file has changed since the last look.
   bool has_changed() const;
   // The trace up to a finished step. Throws an input error if it cannot be read, or not any more.
   std::unique_ptr<trace::Source> open(std::uint64_t step) const;
@@ -45,7 +45,7 @@ class FollowedTrace {
   const std::string& path() const { return path_; }
 
  private:
-  // What tells a file from the one that stood there before, and from itself after a commit.
+  // Tells a file from the one that stood there before, and from itself after a commit.
   struct FileState {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
@@ -55,7 +55,7 @@ class FollowedTrace {
 
     bool operator==(const FileState&) const = default;
   };
-  // What a rank's file says.
+  // The facts that a rank's file states.
   struct Part {
     FileState file;
     std::string run;  // its id

@@ -20,7 +20,7 @@ std::string today();
 // Opens a trace and logs it under -v.
 std::unique_ptr<trace::Source> open_and_log(const std::string& path);
 
-// A sentence for each rank file in the folder `run` that is not of the manifest: it belongs to
+// A sentence for each rank file in the folder `run` that the manifest does not have: it belongs to
 // another run, or to a larger mesh.
 std::vector<std::string> files_of_no_rank(const std::string& run, const trace::Source& source);
 

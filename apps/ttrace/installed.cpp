@@ -42,7 +42,7 @@ constexpr Tried kTried[]{
 // By name, in small letters and with "_", as folders of packages have it.
 using Packages = std::map<std::string, std::string>;
 
-// Where the Python lies that a job started from here would use.
+// The prefix of the Python that a job started from here would use.
 std::optional<fs::path> python_prefix() {
   for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     const char* value = std::getenv(variable);
@@ -62,7 +62,7 @@ std::optional<fs::path> python_prefix() {
   return std::nullopt;
 }
 
-// The folders that a .pth file adds to the path of Python: its lines, but for those that are code.
+// The folders that a .pth file adds to Python's path: its lines, except those that are code.
 std::vector<fs::path> folders_in(const fs::path& pth) {
   std::vector<fs::path> folders;
   std::ifstream file(pth);
@@ -73,7 +73,8 @@ std::vector<fs::path> folders_in(const fs::path& pth) {
   return folders;
 }
 
-// `follow`: also what .pth files name, as of a virtual environment on top of another one.
+// `follow`: also looks into the folders that .pth files name, for a virtual environment on top of
+// another one.
 void add_packages(const fs::path& folder, bool follow, Packages& packages) {
   constexpr std::string_view kInfo = ".dist-info";
   std::error_code error;

@@ -1,5 +1,5 @@
-// What is installed: this program, and beside it the Python packages that record traces. Starts no
-// Python, since importing torch takes seconds: the names of the folders of packages say the
+// Finds what is installed: this program, and beside it the Python packages that record traces.
+// Starts no Python, since importing torch takes seconds: the names of package folders give the
 // versions.
 #pragma once
 

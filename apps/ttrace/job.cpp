@@ -186,7 +186,7 @@ std::vector<std::string> tail_of(const std::string& log, std::size_t lines) {
   file.seekg(std::max<std::streamoff>(0, size - kMost));
   std::vector<std::string> all;
   for (std::string line; std::getline(file, line);) {
-    // What a progress bar has written over is not shown.
+    // Drops text that a progress bar has overwritten.
     while (!line.empty() && line.back() == '\r') line.pop_back();
     line.erase(0, line.rfind('\r') + 1);
     if (!line.empty()) all.push_back(base::shortened(base::printable(line), 400));

@@ -1,4 +1,4 @@
-// One job of `ttrace run`: a training command of the user's with every process that it starts,
+// One job of `ttrace run`: the user's training command with every process that it starts,
 // torchrun's workers included. None of them outlives the call.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace ttrace::app {
 struct Job {
   std::string name;                                             // in messages: "the reference"
   std::vector<std::string> words;                               // the program and its arguments
-  std::map<std::string, std::optional<std::string>> variables;  // set, or not to be set
+  std::map<std::string, std::optional<std::string>> variables;  // nothing: removed
   std::string log;                                              // the file for what it prints
   std::string done;  // the collector makes this file when the trace is complete; empty: not awaited
   double limit = 0;  // seconds
@@ -33,8 +33,8 @@ struct JobEnd {
   double seconds = 0;
 };
 
-// Runs the job, and ends what is left of it. `stopping`: once true, the job is ended. Throws an
-// input error if the log cannot be written or the program not started.
+// Runs the job, and ends the processes that are left of it. `stopping`: once true, the job is
+// ended. Throws an input error if the log cannot be written or the program not started.
 JobEnd run_job(const Job& job, const std::atomic<bool>& stopping);
 
 // The words that run what a person typed for a shell. A plain command takes the shell's place, so

@@ -14,8 +14,8 @@
 namespace ttrace::app {
 namespace {
 
-// The findings of a comparison made now go through the same JSON as those of its report, so that
-// both give the same answer.
+// Writes the comparison as JSON and reads it back, so that it gives the same answer as its report
+// file.
 localize::ReportedComparison in_memory(const comparison::CompareReport& report) {
   return report::parse_reported(report::json_text(report), "the comparison");
 }

@@ -30,8 +30,8 @@ struct LocalizeFlags {
 // The flags that request the localization `id`.
 LocalizeFlags localize_flags_of(const comparison::ComparisonId& id);
 
-// Compares, unless there is a report, and explains what was found. What is divided is the
-// comparison, or, where there is a report, the judging of the modules that it names.
+// Compares, unless there is a report, and explains the findings. Processes share the comparison or,
+// if there is a report, the judging of the modules that it names.
 class SharedLocalization : public SharedWork {
  public:
   // `flags` must outlive this, and `compared`: the comparison, or null. Throws an input error
@@ -47,7 +47,7 @@ class SharedLocalization : public SharedWork {
   void set_part(comparison::PartOfWork part) override { report_.part = std::move(part); }
   Answer answer() const override;
 
-  // Asked for by flags.plan.
+  // The plan that flags.plan asks for.
   const std::optional<localize::WrittenPlan>& plan() const { return report_.written_plan; }
 
  private:

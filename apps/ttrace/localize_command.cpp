@@ -54,7 +54,7 @@ void require_other_file(const LocalizeCommandFlags& flags) {
   }
 }
 
-// A plan is of the whole answer, and written beside it.
+// A plan needs the whole answer, and is written beside it.
 void require_whole_for_plan(const LocalizeCommandFlags& flags, bool is_rank) {
   if (flags.plan.empty() || (flags.work.part.empty() && !is_rank)) return;
   throw base::usage_error(

@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t kMost = std::uint64_t{2} << 30;
 constexpr std::uint64_t kLeast = std::uint64_t{64} << 20;
 
-// What --isa and --memory have set.
+// The context that --isa and --memory have set.
 measure::ExecutionContext& parsed() {
   static measure::ExecutionContext context;
   return context;

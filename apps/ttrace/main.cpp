@@ -39,7 +39,7 @@ std::unique_ptr<char[]> reserve;
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
   } catch (const std::bad_alloc&) {
     ttrace::base::report_error(ttrace::base::describe_out_of_memory());
-    ::_exit(2);  // the supervising process removes unfinished outputs
+    ::_exit(2);  // the supervising process removes the unfinished outputs
   } catch (...) {
   }
   std::abort();

@@ -23,7 +23,7 @@
 namespace ttrace::app {
 namespace {
 
-// Before it was raised.
+// The limit before it was raised.
 rlimit file_limit{};
 bool is_limit_raised = false;
 
@@ -154,7 +154,8 @@ int supervised(const std::function<int()>& action) {
                               "enough memory?");
     }
     if (!is_crash(signal)) {
-      // Killed from outside: end the same way, for the process that waits for this one.
+      // The child was killed from outside: end the same way, so that the process waiting for this
+      // one sees it.
       std::signal(signal, SIG_DFL);
       ::raise(signal);
       return 2;

@@ -7,9 +7,9 @@
 
 namespace ttrace::app {
 
-// Raises the limit of open files, of which a run of thousands of ranks has as many.
+// Raises the limit of open files: a run of thousands of ranks has as many files.
 void allow_many_files();
-// Gives a program that this process becomes the limit that was there before. Takes no memory.
+// Restores the former limit, for a program that this process becomes by exec. Allocates no memory.
 void restore_file_limit();
 
 // Runs `action` in a child process and returns its exit code. If the child crashes while HDF5 reads

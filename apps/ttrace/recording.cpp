@@ -112,7 +112,7 @@ std::string describe_exit(const Job& job, const JobEnd& end) {
   return concat("ended with exit code ", end.status, " before its trace was complete");
 }
 
-// What the collector said when it was done.
+// The report that the collector wrote when it was done.
 struct Said {
   std::string run;     // the id of the run; empty where nothing was said
   std::string failed;  // why nothing is recorded, or empty
@@ -132,7 +132,7 @@ Said said_in(const std::string& done) {
 void require_good_end(const Recording& recording, const Job& job, const JobEnd& end,
                       const RecordingFlags& flags, const Said& said) {
   if (!said.failed.empty()) throw failed(recording, job, said.failed);
-  // The collector closed the trace, whatever became of the job in the moment after.
+  // The collector has closed the trace; how the job ended after that does not matter.
   if (end.why == JobEnd::Why::kDone || !said.run.empty()) return;
   if (end.why == JobEnd::Why::kLimit) {
     throw failed(recording, job,

@@ -37,10 +37,10 @@ class FinishedJobs {
 };
 
 // Runs the reference, the candidate and the noise runs, in this order: a candidate that cannot be
-// compared costs no noise runs. Without a candidate the command alone runs, in its place. Returns
-// the name of the job that ran when the user asked to stop, or empty. Throws an input error with
-// one sentence, after the end of the job's output, where a job fails or records no usable trace,
-// and where the reference lacks micro-batches of the candidate.
+// compared costs no noise runs. Without a candidate, only the command runs, as the run to judge.
+// Returns the name of the job that ran when the user asked to stop, or empty. Throws an input error
+// with one sentence, after the end of the job's output, where a job fails or records no usable
+// trace, and where the reference lacks micro-batches of the candidate.
 std::string record(const RecordingFlags& flags, const RunFolder& folder, FinishedJobs& finished,
                    const std::atomic<bool>& stopping);
 

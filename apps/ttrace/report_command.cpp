@@ -38,7 +38,7 @@ struct PartFile {
   comparison::PartOfWork part;
 };
 
-// "an audit", of which the parts are.
+// "an audit": the work that the parts belong to.
 const char* describe_work(const PartFile& file) {
   const comparison::ComparisonId& id = file.part.comparison;
   if (id.localized) return "a localization";

@@ -70,7 +70,7 @@ void localize(const ComparisonFlags& comparison, const comparison::CompareReport
   AnswerOutput(files).write(answer);
 }
 
-// Says what lies where, and what to type to have the answer again without running anything.
+// Says which files lie where, and what to type to get the answer again without running anything.
 void tell_what_is_kept(const std::string& once_more, const RunFolder& folder) {
   std::string names;
   for (const std::string& name : folder.kept())
@@ -105,7 +105,7 @@ int compare(const RunFlags& flags, const RunFolder& folder, AnswerOutput& output
   return exit_code;
 }
 
-// Holds the one run against what it was computed from.
+// Audits the only run: holds its tensors against what they were computed from.
 int audit(const RunFlags& flags, const RunFolder& folder, AnswerOutput& output, bool shown) {
   AuditedRunFlags asked;
   asked.run = folder.candidate();

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// By this file, and its first words, a later run knows that the folder is one of its own.
+// A later run recognises the folder as its own by this file and its first words.
 constexpr const char* kMark = "commands.txt";
 constexpr std::string_view kFirstWords = "Made by `ttrace run`";
 

@@ -1,4 +1,4 @@
-// The folder of `ttrace run`: the names of what lies in it, and whose it is.
+// The folder of `ttrace run`: the names of its files, and which process owns it.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace ttrace::app {
 
 class RunFolder {
  public:
-  // Creates the folder, or takes one that `ttrace run` has made before, and holds it against other
+  // Creates the folder, or takes one that `ttrace run` has made before, and locks it against other
   // processes. Throws an input error if something else lies there, another `ttrace run` works in
   // it, or nothing can be written.
   explicit RunFolder(std::string path);
@@ -17,7 +17,7 @@ class RunFolder {
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  // Removes what an earlier run left, and nothing else, and notes what this one does.
+  // Removes the files of an earlier run, and nothing else, and notes what this run does.
   void begin(const std::string& what);
 
   std::string reference() const { return file("ref.h5"); }
@@ -28,12 +28,12 @@ class RunFolder {
   std::string localization() const { return file("localize.json"); }
   std::string audit() const { return file("audit.json"); }
   std::string page() const { return file("page.html"); }
-  // What a job printed, and the file by which its collector says that the trace is complete.
+  // The log of a job, and the file by which its collector says that the trace is complete.
   std::string log(const std::string& job) const { return file(job + ".log"); }
   std::string done(const std::string& job) const { return file(job + ".done"); }
 
   const std::string& path() const { return path_; }
-  // The names of what was made, in the order above, without logs.
+  // The names of the files that were made, in the order above, without logs.
   std::vector<std::string> kept() const;
 
  private:

@@ -1,5 +1,5 @@
 // Work that several processes share (--part, mpirun), or that goes on where an earlier process
-// stopped (--resume): a comparison, an audit or a localization. What is here does not know which.
+// stopped (--resume): a comparison, an audit or a localization. This file knows no difference.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -38,12 +38,12 @@ class SharedWork {
 
   // What was requested, and the current state of the files.
   virtual comparison::ComparisonId id() const = 0;
-  // Makes the report: of all, or of the part of the division. What `work` has is not measured
-  // again. Once `stop` is true, the report may end with what is known; may be null.
+  // Makes the report of all, or of the part that `division` names. Does not measure again what
+  // `work` has. Once `stop` is true, the report may end with what is known; may be null.
   virtual void run(comparison::Checkpoint* work, comparison::WorkDivision division,
                    const std::atomic<bool>* stop) = 0;
 
-  // Of the report.
+  // Whether the report was interrupted.
   virtual bool interrupted() const = 0;
   virtual void add_to_why(const std::string& text) = 0;
   virtual void set_part(comparison::PartOfWork part) = 0;
@@ -65,10 +65,10 @@ int run_as_rank(const MpiRank& me, const SharedWorkFlags& flags, const AnswerFla
 // The rank, unless the flags say that this is one process.
 std::optional<MpiRank> rank_of(const SharedWorkFlags& flags);
 
-// --known, --require and --since are of the whole. Throws a usage error beside --part.
+// --known, --require and --since need the whole answer. Throws a usage error beside --part.
 void require_whole_for(const PolicyFlags& policy, const SharedWorkFlags& flags);
 
-// Facts of an id: what a trace and a text file are now. `file` may be empty.
+// Adds facts to an id: the current state of a trace, or of a text file. `file` may be empty.
 void add_trace(const trace::Source& source, comparison::ComparisonId& id);
 void add_text(const std::string& file, comparison::ComparisonId& id);
 

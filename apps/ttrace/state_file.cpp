@@ -142,8 +142,8 @@ void StateFile::append(const std::string& line) { write(line + "\n"); }
 void StateFile::write(std::string_view text) {
   if (failed_) return;
   int error = base::write_all(file_, text);
-  // A network file system or a quota may fail for a moment: what is there of the line is taken
-  // away, and the line is written again.
+  // A network file system or a quota may fail for a moment: the incomplete line is cut off, and the
+  // line is written again.
   if (error != 0 && ::ftruncate(file_, whole_) == 0 && ::lseek(file_, whole_, SEEK_SET) >= 0) {
     error = base::write_all(file_, text);
   }

@@ -45,7 +45,7 @@ std::optional<std::set<std::uint64_t>> steps_to_judge_by(const StepJudgeFlags& f
     if (!flags.specification.empty()) read_specification(flags.specification);
     return std::nullopt;
   }
-  // The reference stands for the run, which is not there yet; its layouts are the run's.
+  // The reference takes the place of the run, which is not there yet, with the run's layouts.
   JudgedPairFlags inputs = flags.pair;
   inputs.layout.clear();
   const JudgedPair pair(inputs, open_and_log(inputs.reference));

@@ -23,9 +23,9 @@ struct StepJudgeFlags {
   bool audits() const { return pair.reference.empty(); }
 };
 
-// Returns an answer that holds no file open: HDF5 would give later readers of a file what it was
-// when it was opened first. Its text is left out. Throws an input error if the trace or what judges
-// it cannot be read. Once `stop` is true, the answer may be one of what is known.
+// Returns an answer, without its text, that holds no file open: HDF5 would show later readers of a
+// file its state at the first opening. Throws an input error if the trace, or a file that it is
+// judged by, cannot be read. Once `stop` is true, the answer may cover only what is known.
 Answer judge_step(const StepJudgeFlags& flags, std::uint64_t step,
                   std::unique_ptr<trace::Source> run,
                   const std::shared_ptr<const report::AnswerPolicy>& policy,

@@ -10,7 +10,7 @@
 namespace ttrace::app {
 
 // The number of columns to fold text to: $COLUMNS if set, else the width of the terminal; 0, which
-// folds nothing, where it is none.
+// folds nothing, if it is no terminal.
 std::size_t text_width(int descriptor);
 
 // Whether to use colour. `choice` is "always", "never" or "auto", which means on a terminal,

@@ -183,7 +183,7 @@ int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv) {
   }
   const int exit_code = supervised(action);
   std::cout.flush();
-  // A network file system may say only here that what was written to it is lost.
+  // A network file system may report only here that written data is lost.
   const bool closed = ::close(STDOUT_FILENO) == 0 || errno == EBADF;
   if (!std::cout || !closed) {
     throw base::output_error("the answer cannot be written to standard output; is the disk full?");

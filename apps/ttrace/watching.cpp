@@ -78,8 +78,8 @@ class Watch {
     return steps.empty() || std::find(steps.begin(), steps.end(), step) != steps.end();
   }
 
-  // The first step that is finished and not judged. Once the whole trace is there, also one that
-  // could not be judged by the parts of it.
+  // Returns the first finished step that is not judged. Once the whole trace is there, also a step
+  // that could not be judged while it was incomplete.
   std::optional<std::uint64_t> next_of(const TraceState& state) {
     if (state.is_whole) {
       for (const std::uint64_t step : std::exchange(again_, {})) done_.erase(step);
@@ -118,7 +118,7 @@ class Watch {
       problem = error.what();
     }
     if (signal_.flag()) return;
-    // What was read while a rank changed its file, or another run took its place, proves nothing.
+    // Data read while a rank changed its file, or while another run took its place, proves nothing.
     const bool good = judged && judged->exit_code == kAgreesExit;
     if (!good && run_.has_changed() && ++tries_[step] < kMostTries) return;
     done_.insert(step);
@@ -159,7 +159,7 @@ class Watch {
     if (tally_.in_doubt++ == 0) tally_.first_in_doubt = step;
   }
 
-  // At once, for whoever reads the other end of a pipe.
+  // Writes the line at once, for a reader at the other end of a pipe.
   static void say(const std::string& line) {
     if (base::is_quiet()) return;
     std::cout << line << "\n";
@@ -177,7 +177,7 @@ class Watch {
                   steps.size() == 1 ? " alone" : "");
   }
 
-  // Steps of the reference that the run was to have and has not, at its end.
+  // Counts the steps of the reference that the run should have and, at its end, has not.
   std::uint64_t missing(const std::vector<std::uint64_t>& finished) const {
     if (!reference_) return 0;
     return static_cast<std::uint64_t>(

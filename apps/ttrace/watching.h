@@ -1,4 +1,4 @@
-// What `ttrace watch` does: waits for steps, judges each, says what changed, and sums up.
+// The work of `ttrace watch`: waits for steps, judges each, says what changed, and sums up.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct WatchFlags {
   AnswerFlags answer;
 };
 
-// What the steps of the run came to. A crash of HDF5 that ends the process does not lose it.
+// The sum of the steps' answers. It survives a crash of HDF5 that ends the process.
 struct WatchTally {
   std::uint64_t judged = 0;
   std::uint64_t diverged = 0;

@@ -26,7 +26,7 @@ void for_each_demo_file(const std::function<void(const std::string&, std::string
   for (std::size_t at = 0; at + kBlock <= archive.size();) {
     const std::string_view header = std::string_view(archive).substr(at, kBlock);
     const std::string name(until_nul(header.substr(0, kNameLength)));
-    if (name.empty()) return;  // the end is blocks of zeros
+    if (name.empty()) return;  // blocks of zeros end the archive
     const std::string_view digits = until_nul(header.substr(kSizeAt, kSizeLength));
     std::uint64_t size = 0;
     std::from_chars(digits.data(), digits.data() + digits.size(), size, 8);

@@ -21,7 +21,7 @@ struct AnswerFlags {
 
   // `all_means`: the help of --all. `page`: whether there is a page of what the command answers.
   void add_to(CLI::App& command, const char* all_means, bool page = true);
-  // Those of files alone. `page`: as above.
+  // Adds only the flags of files. `page`: as above.
   void add_files_to(CLI::App& command, bool page = true);
   const std::string& json() const;
   std::string& json();
@@ -40,7 +40,7 @@ CLI::Option* add_output_flag(CLI::App& command, std::string& path, const char* h
 // The flag of a format of files, as in "--json".
 std::string flag_of_format(std::size_t format);
 
-// Whether the file is not replaced but the summary of a job, to which several commands add.
+// Whether the file is the summary of a job: several commands append to it, and none replaces it.
 bool is_github(std::size_t format, const std::string& file);
 
 // An argument or another output of the command, with the path that the user gave.

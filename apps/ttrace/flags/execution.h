@@ -1,5 +1,5 @@
-// What the work of a command runs on, which no result depends on: threads, memory, instruction set,
-// devices.
+// What the work of a command runs on: threads, memory, instruction set, devices. No result depends
+// on them.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -17,7 +17,7 @@ CLI::Option* FlagGroup::shown(CLI::Option* option, const std::string& value) con
 std::string value_name(const CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return "";
   const std::string type = option.get_type_name();
-  return type.substr(0, type.find(':'));  // without what the parser's checks add
+  return type.substr(0, type.find(':'));  // without the text that the parser's checks add
 }
 
 }  // namespace ttrace::app

@@ -1,5 +1,5 @@
-// How a command declares its flags. Help, manual, completions and the reference are all made of
-// what is declared here.
+// How a command declares its flags. Help, manual, completions and the reference are all made from
+// these declarations.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -27,13 +27,13 @@ class FlagGroup {
  public:
   FlagGroup(CLI::App& command, const char* group) : command_(command), group_(group) {}
 
-  // `flag`: with what its value is, as in "-o,--output FILE". A list takes several values.
+  // `flag` names its value too, as in "-o,--output FILE". A list takes several values.
   template <typename Value>
   CLI::Option* value(const std::string& flag, Value& into, const std::string& help) const {
     return shown(command_.add_option(name_of(flag), into, help), value_of(flag));
   }
 
-  // The same, of which a function takes the value.
+  // The same, but a function takes the value.
   CLI::Option* taken(const std::string& flag, const std::function<void(const std::string&)>& take,
                      const std::string& help) const {
     return shown(command_.add_option_function<std::string>(name_of(flag), take, help),
@@ -59,7 +59,7 @@ class FlagGroup {
   const char* group_;
 };
 
-// What the value of an option is, as in "FILE" or "auto|off"; empty for a flag without one.
+// The name of an option's value, as in "FILE" or "auto|off"; empty for a flag without a value.
 std::string value_name(const CLI::Option& option);
 
 }  // namespace ttrace::app

@@ -39,7 +39,7 @@ void require_kinds(const std::vector<std::string>& kinds) {
   }
 }
 
-// What the command itself printed, with another first line.
+// Returns the text that the command itself printed, with another first line.
 std::string with_first_line(const std::string& text, const std::string& first) {
   const std::size_t end = text.find('\n');
   return first + (end == std::string::npos ? "" : text.substr(end + 1));

@@ -31,7 +31,7 @@ struct PolicyFlags {
   std::shared_ptr<const report::AnswerPolicy> read() const;
 };
 
-// The answer as the policy has it; itself where there is none.
+// The answer as the policy changes it; unchanged without a policy.
 Answer policed(Answer answer, const std::shared_ptr<const report::AnswerPolicy>& policy);
 
 }  // namespace ttrace::app

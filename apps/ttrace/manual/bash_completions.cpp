@@ -9,9 +9,9 @@ namespace {
 
 using base::concat;
 
-// The shell finds the command among the words, then what stands before the cursor: a flag whose
-// value is completed, or something else. "--flag=value" comes as three words. Without an offer of
-// this function bash offers files.
+// The script finds the command among the words, then looks at the word before the cursor: a flag
+// whose value is completed, or anything else. "--flag=value" comes as three words. If this function
+// offers nothing, bash offers files.
 constexpr std::string_view kBashBegin = R"(# Made by `ttrace completions bash`.
 _ttrace() {
   local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
@@ -67,7 +67,7 @@ std::string flag_names(const DescribedCommand& command) {
   return names;
 }
 
-// What is offered where an argument or a command is expected.
+// The offer where an argument or a command is expected.
 CompletedValue first_words(const DescribedCommand& command) {
   CompletedValue offered;
   for (const DescribedCommand& below : command.commands) offered.words.push_back(below.name);

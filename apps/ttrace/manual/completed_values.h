@@ -1,4 +1,4 @@
-// What a shell offers where the value of a flag or an argument is expected.
+// The offers of a shell where the value of a flag or an argument is expected.
 #pragma once
 
 #include <string>

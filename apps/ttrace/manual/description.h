@@ -1,5 +1,5 @@
-// The commands with their arguments and flags, as they are declared: what help, manual, reference
-// and completions are made of.
+// The commands with their arguments and flags, as they are declared. Help, manual, reference and
+// completions are made from these.
 #pragma once
 
 #include <CLI/CLI.hpp>

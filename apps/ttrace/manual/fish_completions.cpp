@@ -28,7 +28,7 @@ std::string fish_command(const DescribedCommand& program) {
       known, "\n                set at \"$at $word\"\n        end\n    end\n    echo $at\nend\n");
 }
 
-// What follows the name of a flag or stands for an argument.
+// The offers after the name of a flag, or for an argument.
 std::string offers(const CompletedValue& value) {
   std::string text = value.files ? " -F" : "";
   if (!value.words.empty()) text += concat(" -a ", fish_quoted(joined_words(value)));

@@ -15,8 +15,8 @@ using base::concat;
 constexpr std::size_t kColumns = 100;
 constexpr std::size_t kDescriptions = 30;  // the column where they begin
 
-// `text` in the column of descriptions, where `used` columns of the line are taken already; behind
-// what is longer if it fits there.
+// Puts `text` into the column of descriptions, where `used` columns of the line are taken already;
+// behind longer text on the same line if it fits there.
 std::string in_column(std::string_view text, std::size_t used) {
   std::string out;
   if (used + 2 > kDescriptions) {

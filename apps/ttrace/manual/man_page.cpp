@@ -13,7 +13,7 @@ using base::concat;
 
 constexpr std::string_view kParagraph = ".PP\n";
 
-// Text in which roff finds nothing to obey. Hyphens stay what they are, so that flags can be
+// Escapes text so that roff finds no request in it. Hyphens stay hyphens, so that flags can be
 // copied.
 std::string plain(std::string_view text) {
   std::string out;

@@ -9,7 +9,7 @@ namespace {
 
 using base::concat;
 
-// Text inside single quotes of which _arguments takes no character as its own.
+// Escapes text for single quotes, so that _arguments takes no character as its own syntax.
 std::string zsh_text(std::string_view text) {
   std::string out;
   for (const char byte : text) {
