@@ -62,12 +62,12 @@ class Combination:
         ]
         if not found or any(one is None for one in found):
             return
-        # Of the recorded tensors, which may have to be multiplied by a scale.
+        # The factors of recorded tensors include their scales.
         scales = marks.scales
         scale = scales.get("main_grad", 1.0) / scales.get("param_grad", 1.0)
         given = marks.gradient_factor
         if any(one is not None and one[2] for one in found):
-            # Multiplied by a number of the data: the script has to say which.
+            # A number that depends on data is a factor: only the script can say which.
             if given is None:
                 return
         elif given:
@@ -87,10 +87,11 @@ class Combination:
             self.main_grad["given"] = GRADIENT_FACTOR
 
     def _of(self, value: Value, raw: Sequence[Value]) -> tuple[list[float], bool, bool] | None:
-        """The factor of each raw gradient in a main gradient, whether the whole was scaled by a
-        number that depends on gradients, as clipping does, and whether by one that depends on other
-        data, such as a number of tokens; None if it is no such sum."""
-        # Equal gradients of two micro-batches are one value: a bias before a mean has such.
+        """Returns (1) the factor of each raw gradient in a main gradient, (2) whether the sum was
+        scaled by a number that depends on gradients, as in clipping, (3) whether by one that
+        depends on other data, such as a number of tokens. None if it is no such sum."""
+        # Equal gradients of two micro-batches are one value, for example those of a bias before a
+        # mean.
         times = Counter(one.id for one in raw)
         terms = dict.fromkeys(times, 0.0)
         clipped, by_data = False, False

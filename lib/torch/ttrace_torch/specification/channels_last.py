@@ -1,8 +1,9 @@
-"""Norms of images whose channels lie innermost in memory.
+"""Norms of images whose channels are innermost in memory.
 
 PyTorch's kernels on a CPU add these up pixel by pixel, in one accumulator for each channel; batch
-norms of other images are added up in binary64. The sum over the rows of a matrix [pixels, channels]
-says so. Group norms take σ² as the mean of squares less the square of the mean there.
+norms of other images are added up in binary64. The formula is therefore a sum over the rows of a
+matrix [pixels, channels]. Group norms compute σ² there as the mean of squares minus the square of
+the mean.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class _GroupNorm:
         wide = values["input"].dtype == "float64"
         self._dtype = "float64" if wide else "float32"
         self._x = self._pixels(values["input"])
-        # What every sum of a group is divided by.
+        # The reciprocal of the number of elements in a group.
         self._share = self._groups / (self._count * self._channels)
 
     def forward(self) -> list[Value | None]:

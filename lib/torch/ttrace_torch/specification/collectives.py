@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-# They change nothing where one process is the whole group.
+# Collectives that change nothing if one process is the whole group.
 _KEEPING = frozenset(
     {
         "allreduce_",
@@ -23,7 +23,7 @@ _KEEPING = frozenset(
         "send",
     }
 )
-# Their first argument gets what the second holds.
+# Collectives that copy their second argument into the first.
 _COPYING = frozenset(
     {
         "_allgather_base_",
@@ -69,7 +69,7 @@ def effect_of(name: str, given: Mapping[str, Any]) -> Effect:
 
 
 def _multiplies(reduction: Any) -> bool:
-    """Whether a reduction is no identity on one rank."""
+    """Whether a reduction changes its argument even on one rank."""
     if reduction is None:
         return False
     from torch.distributed import ReduceOp

@@ -68,7 +68,8 @@ def _joined(make: Expressions, part: Value, turn: int) -> int | None:
 
 
 def parts_of(make: Expressions, value: Value) -> tuple[Value, Value]:
-    """The real and the imaginary part, through what moves elements; Inexpressible of others."""
+    """The real and the imaginary part of a complex value, or of one whose elements were only moved;
+    raises Inexpressible for others."""
     node = make.graph.nodes[value.id]
     arguments = make.graph.arguments(value.id)
     if not is_complex(value):

@@ -144,15 +144,15 @@ class Expressions:
     def _written_in_parts(
         self, x: Value, y: Value, dim: int, start: int, stop: int, step: int
     ) -> Value | None:
-        """A tensor that was made empty, all of whose parts along one dimension are written with the
-        one from `start` to `stop`: these parts in a row. None if that is not so."""
+        """The concatenation of the parts of a tensor that was made empty, if with the part from
+        `start` to `stop` all of them along one dimension have been written; else None."""
         parts = {start: (stop, y)} if step == 1 else {}
         node = self.graph.nodes[x.id]
         while node.primitive == "replace" and attribute(node, "dim") == dim:
             if attribute(node, "step") != 1:
                 return None
             x, written = self.graph.arguments(x.id)
-            # What was written later stands already.
+            # A part that was written later takes precedence.
             parts.setdefault(attribute(node, "start"), (attribute(node, "stop"), written))
             node = self.graph.nodes[x.id]
         if not is_empty(node):
@@ -249,8 +249,8 @@ class Expressions:
         return self.full(factor_in(x, dtype), dtype)
 
     def limit(self, x: Value | Number, dtype: str) -> Value:
-        """x as a value: a number becomes one of that type, which a tensor of the type is filled or
-        compared with."""
+        """x as a value: a number is rounded to the type, as when a tensor of it is filled or
+        compared with a number."""
         return x if isinstance(x, Value) else self.of(limit_in(x, dtype), dtype)
 
     def compared(self, primitive: str, x: Value, y: Value | Number) -> Value:

@@ -129,8 +129,8 @@ def is_number(graph: Graph, number: int) -> bool:
 
 
 def constant_number(graph: Graph, number: int) -> float | None:
-    """A constant of one element, computed, also from numbers that the step found; None if it
-    depends on data."""
+    """The number of a value of one element, if it follows from constants and from numbers that the
+    step found; None if it depends on data."""
     node = graph.nodes[number]
     if not is_number(graph, number):
         return None

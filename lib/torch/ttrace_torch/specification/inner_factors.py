@@ -1,5 +1,5 @@
-"""Puts what a script multiplied a loss by, before it was recorded, in the place of the numbers that
-the graph of one micro-batch has for it."""
+"""Replaces the numbers that one micro-batch's graph has as the inner factor of a loss: the factor
+that a script multiplied the loss by before it was recorded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ttrace_torch.specification.expressions import Expressions
 from ttrace_torch.specification.graph import SAME_ELEMENTS, Graph, Value
 
-# They change the sign of a sum of terms, or how it is stored.
+# Operations that change only the sign of a sum of terms, or how it is stored.
 _KEEPING = SAME_ELEMENTS | {"negate"}
 
 
@@ -22,8 +22,8 @@ class Scaled(NamedTuple):
 
 
 def scaled(make: Expressions, value: Value, operations: Sequence[tuple[str, int]]) -> Scaled | None:
-    """`value` without what it was multiplied or divided by last; None if the graph has other
-    operations than these.
+    """`value` without the numbers that it was multiplied or divided by last; None if the graph has
+    other operations than `operations`.
 
     operations: as in `InnerFactor`.
     """
@@ -41,7 +41,7 @@ def scaled(make: Expressions, value: Value, operations: Sequence[tuple[str, int]
 
 
 def _stored(graph: Graph, number: int) -> int:
-    """What a value has the elements of."""
+    """The value whose elements this one only stores in another way."""
     while graph.nodes[number].primitive in SAME_ELEMENTS:
         number = graph.nodes[number].arguments[0]
     return number
@@ -54,9 +54,9 @@ def multiplied(make: Expressions, base: Value, factor: Value, like: Value) -> Va
 
 
 def terms_of(graph: Graph, value: Value) -> int:
-    """Of how many terms, such as tokens, a value of one element is the sum; 0 if it is none.
+    """The number of terms, such as tokens, whose sum a value of one element is; 0 if it is no sum.
 
-    What a sum is divided by is a count of the data, and not of micro-batches.
+    The divisor of a sum is a count of the data, and not of micro-batches.
     """
     stack = [value.id]
     while stack:

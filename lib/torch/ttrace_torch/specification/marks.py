@@ -40,9 +40,9 @@ class Mark(NamedTuple):
     """A tensor that a trace records.
 
     token: equal for two marks of the same bits.
-    factor: what the script multiplies by, with its value in the graph and its numbers; None for
-        other tensors.
-    number: what the model read from it as a Python number; None for what a trace records.
+    factor: set if the tensor is a factor of the script.
+    number: the Python number that the model read from the tensor; None for tensors that a trace
+        records.
     """
 
     value: Value
@@ -56,12 +56,13 @@ class Mark(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """What a script multiplies a loss by, before it is recorded or after.
+    """A factor that a script multiplies a loss by, before or after it is recorded.
 
     original: its value, as the step computed it.
     numbers: micro-batch -> the number, where the elements are at hand.
-    is_scaled: whether recorded ones must be multiplied by the scale of gradients.
-    terms: of how many terms of a sum it may be the number, which follows from the data; else 0.
+    is_scaled: whether recorded factors must be multiplied by the scale of gradients.
+    terms: the number of terms of the sum that it divides, if the factor may follow from that
+        number, and so from the data; else 0.
     """
 
     original: Value
@@ -70,13 +71,13 @@ class Factor(NamedTuple):
     terms: int = 0
 
 
-# So many micro-batches that divide by the same number do so by chance only rarely.
+# This many micro-batches rarely divide by the same number by chance.
 _FEWEST = 3
 
 
 def is_of_step(factor: Factor) -> bool:
-    """Whether the number that a sum of terms is divided by is one of the step: all micro-batches
-    have it, though it is no multiple of how many terms each has, padding included."""
+    """Whether the divisor of a sum of terms belongs to the step: all micro-batches have the same,
+    and it is no multiple of the number of terms of each, padding included."""
     numbers = list(factor.numbers.values())
     if len(numbers) < _FEWEST or not all(math.isfinite(n) and n for n in numbers):
         return False
@@ -111,7 +112,7 @@ class Marks:
         self._numbers_read: dict[int, dict[Place, Mark]] = {}
         # Place -> the numbers of a factor, by micro-batch.
         self._numbers: dict[Place, dict[int, float]] = {}
-        # What the script says that it multiplied the gradients by after the backward.
+        # The factor by which the script says it multiplied the gradients after the backward pass.
         self.gradient_factor: float | None = None
         # Kind -> what its recorded tensors must be multiplied by.
         self.scales: Mapping[str, float] = {}
@@ -154,7 +155,7 @@ class Marks:
         if key.kind not in KINDS or found is None:
             return
         if key.kind == "scalar" and key.name.endswith(DRAW):
-            # From whatever it was drawn: its elements are data.
+            # The elements of a random draw are data, however they were drawn.
             self._recorder.set_apart(tensor)
         take = self._recorder.given if key.kind == "param" else self._recorder.value
         value = self._held(tensor, take(tensor))
@@ -212,7 +213,7 @@ class Marks:
         return {place: mark for place, mark in self.found.items() if place[0] in _OF_STEP}
 
     def _mark_factor(self, place: Place, key: Key, tensor: torch.Tensor) -> None:
-        """Notes a factor of the script, on which what is computed with it depends from now on."""
+        """Notes a factor of the script: all that is computed with it depends on it from now on."""
         with self._recorder.resting():
             elements = elements_of(storage_of(tensor))
         before = self._token(tensor)
@@ -232,8 +233,8 @@ class Marks:
             numbers.setdefault(int(key.microbatch or 0), float(elements[0]))
 
     def _mark_inner_factor(self, place: Place, key: Key, loss: torch.Tensor) -> None:
-        """Notes what a loss was multiplied by before it was recorded. The loss, and the gradient
-        of what was multiplied, depend on that from now on."""
+        """Notes the factor that a loss was multiplied by before it was recorded. The loss, and the
+        gradient of the loss without it, depend on the factor from now on."""
         recorder, graph = self._recorder, self._recorder.graph
         inner, found = inner_factor(loss), self._found_in(key)
         value = recorder.value(loss)
@@ -269,7 +270,8 @@ class Marks:
     def _follow_inner_factor(
         self, passed: Sequence[torch.Tensor | None], arriving: Mark | None, factor: Value
     ) -> None:
-        """Notes what the gradient that arrives at a loss becomes by the loss's factor."""
+        """Notes that the gradient behind the loss's factor is the arriving gradient times the
+        factor."""
         recorder = self._recorder
         if recorder.paused or arriving is None:
             return
@@ -288,8 +290,8 @@ class Marks:
                 self._know(own, tensor, is_buffer)
 
     def forget_written_buffers(self) -> None:
-        """Forgets the elements of buffers that the step has written: they were the state of its
-        beginning, and the next micro-batch finds another."""
+        """Forgets the elements of buffers that the step has written: they were the state at its
+        beginning, and the next micro-batch finds another state."""
         for name, module in self.names.modules.items():
             for local, tensor in module._buffers.items():
                 place = ("buffer", local if name == ROOT else f"{name}.{local}", 0)

@@ -1,7 +1,8 @@
-"""The backward of a batch norm in 16 bits whose input lies in memory otherwise than its gradient.
+"""The backward of a batch norm in 16 bits whose input and gradient have different layouts in
+memory.
 
-PyTorch's kernels on a CPU want both alike. Where they are not, or lie in neither of the known ways,
-another loop runs, over one channel after the other, which rounds what it computes on the way to the
+PyTorch's kernels on a CPU need equal layouts. If the layouts differ, or are neither of the known
+ones, another loop runs over one channel after the other, and rounds intermediate results to the
 type of the images, or of the weights.
 """
 

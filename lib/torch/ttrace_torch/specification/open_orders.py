@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from ttrace_torch.specification.graph import SAME_ELEMENTS, Graph, Node, attribute
 from ttrace_torch.specification.marks import Mark, Place
 
-# Why a tensor cannot be judged that depends on such an order.
+# The reason why a tensor that depends on such an order cannot be judged.
 OPEN_ORDER = "the order of topk(sorted=False)"
 _MOVES = SAME_ELEMENTS | {"slice"}
 _REDUCTIONS = frozenset({"sum", "mean", "product", "max", "min", "any", "all", "logsumexp"})
@@ -44,7 +44,7 @@ def depends_on_open_order(graph: Graph, order: Sequence[int], root: int) -> bool
     opened = {number for number in order if is_open(graph.nodes[number])}
     if not opened or _moved(graph, root) in opened:
         return False
-    # What has the order of a choice, and along which dimension.
+    # The values that have the order of a choice -> the dimension of that order.
     along = {number: int(attribute(graph.nodes[number], "dim")) for number in opened}
     for number in order:
         node = graph.nodes[number]
@@ -67,7 +67,7 @@ def depends_on_open_order(graph: Graph, order: Sequence[int], root: int) -> bool
 
 
 def _moved(graph: Graph, number: int) -> int:
-    """What a value shows, reshaped, moved or cut."""
+    """The value whose elements this one shows, reshaped, moved or cut."""
     while graph.nodes[number].primitive in _MOVES:
         number = graph.nodes[number].arguments[0]
     return number

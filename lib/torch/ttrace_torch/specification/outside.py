@@ -13,7 +13,7 @@ from ttrace_torch.specification.graph import Value
 
 # The most elements that a specification gives one by one.
 MOST = 4096
-# Of a buffer, which a trace does not record: tables of positions have some thousands.
+# The same for a buffer, which a trace does not record: tables of positions have some thousands.
 MOST_OF_BUFFER = 65536
 # A larger tensor is not looked at for its form: a mask of 8,192 tokens still is.
 _MOST_LOOKED_AT = 2**26

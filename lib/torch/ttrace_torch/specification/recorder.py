@@ -42,12 +42,12 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.paused = False
         # Operation -> how often its translation failed by a mistake of this package.
         self.mistakes: Counter[str] = Counter()
-        # The Python numbers that the model has read from tensors, which are constants from then on,
-        # with the values that they are of.
+        # The Python numbers that the model has read from tensors, each with the value it was read
+        # from; they are constants from then on.
         self.numbers_read: list[tuple[Value, float]] = []
         # Whether an operation ran that makes sizes of elements.
         self.sizes_depend_on_data = False
-        # Whether one ran that chooses as many elements as there are.
+        # Whether an operation ran whose number of chosen elements depends on data.
         self.chooses = False
         # Whether small tensors that are made from Python numbers are part of the model.
         self.inside_model: Callable[[], bool] = lambda: False
@@ -78,7 +78,8 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self._shown(tensor, found)
 
     def _shown(self, tensor: torch.Tensor, value: Value) -> Value:
-        """What a tensor shows of the value in its memory: a lazy conjugate holds the other one."""
+        """The value that a tensor shows of the one in its memory: a lazy conjugate stores the
+        unconjugated one."""
         return conjugate(self.make, value) if tensor.is_conj() else value
 
     def given(self, tensor: torch.Tensor) -> Value:
@@ -91,7 +92,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return found
 
     def set_apart(self, tensor: torch.Tensor) -> tuple[Value, Value]:
-        """Takes the elements of `tensor` for given from now on.
+        """Treats the elements of `tensor` as given from now on.
 
         Returns the new leaf, and the value that it stands for.
         """
@@ -151,8 +152,9 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.mistakes[f"{_READS_NUMBER}: {error!r}"] += 1
 
     def _give_up(self, signature: Signature, tensors: Any, error: Exception) -> None:
-        """Gives up the values of all that an operation read or wrote: what no recording can follow
-        must not end a training job, nor leave the value of something overwritten."""
+        """Gives up the values of all tensors that an operation read or wrote: an operation that
+        cannot be followed must not end a training job, nor leave an old value for an overwritten
+        tensor."""
         self.mistakes[f"{signature.operation}: {error!r}"] += 1
         for tensor in tensors_in(tensors):
             self.storages.forget(tensor)
@@ -166,7 +168,8 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.storages.adopt(tensor, value)
 
     def _know_zeros(self, target: Any) -> None:
-        """Notes that what is written for the first time holds zeros: a buffer of gradients."""
+        """Notes that a tensor which is written for the first time, such as a buffer of gradients,
+        holds zeros."""
         for tensor in tensors_in(target):
             try:
                 if self.storages.read(tensor) is None and is_zero(tensor):
@@ -282,7 +285,8 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if signature.name == "aten::as_strided":
             if self._is_known_cut(results[0], source):
                 return
-            # The numbers are of the storage, of which this is all that is known.
+            # The strides count elements of the storage, and only contiguous sources show how these
+            # lie.
             if not source.is_contiguous() or source.storage_offset() != 0:
                 raise Inexpressible("strides of a tensor that is not contiguous")
         call = self._call(signature, results)
@@ -319,7 +323,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _translated_each(
         self, signature: Signature, values: Mapping[str, Any], targets: Sequence[torch.Tensor]
     ) -> list[Value | None]:
-        """Of an operation on lists of tensors: that on each."""
+        """Translates an operation on lists of tensors as the operation on each."""
         translation: Any = signature.for_each
         count = len(targets)
         found: list[Value | None] = []

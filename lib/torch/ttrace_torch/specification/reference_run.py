@@ -25,7 +25,7 @@ from ttrace_torch.specification.outside import constant_of
 from ttrace_torch.specification.recorder import OperationRecorder
 from ttrace_torch.specification.variants import Variant, variants_of, variants_of_each
 
-# Of the sizes of micro-batches. Each is written whole, and readers accept no more.
+# The most variants for sizes of micro-batches. Each is written whole, and readers accept no more.
 _MOST_VARIANTS = 64
 
 
@@ -47,17 +47,17 @@ class ReferenceRun:
         self.waits = True
 
     def observer(self) -> Observer | None:
-        """What is to be told of every tensor of the step that begins; None if it is not
+        """The function that gets every tensor of the step that begins; None if the step is not
         recorded."""
         return self._mark if self.waits else None
 
     def follow_scales(self, scales: Mapping[str, float]) -> None:
-        """Takes over what recorded tensors of each kind must be multiplied by, also later on."""
+        """Takes over the factors of recorded tensors, by kind, and their later changes."""
         if self.waits:
             self._marks.scales = scales
 
     def _mark(self, key: Key, tensor: torch.Tensor, accumulate: bool, several: bool) -> None:
-        """Tells the marks of a tensor of the step, as long as nothing has failed."""
+        """Passes a tensor of the step on to the marks, as long as nothing has failed."""
         if not self.waits:
             return
         try:
@@ -168,8 +168,8 @@ class ReferenceRun:
             say(f"no specification in {self._path}: {error}")
 
     def _variants(self) -> list[Variant]:
-        """The marks for each of the sizes that micro-batches have, or for each micro-batch where
-        elements decide on sizes or are read as numbers. None where nothing could tell that another
+        """The marks for each of the sizes that micro-batches have; or for each micro-batch, if
+        elements decide on sizes or are read as numbers. Empty if nothing could tell that another
         run has other sizes."""
         recorder, marks = self._recorder, self._marks
         of_step, microbatches = marks.of_step(), marks.by_microbatch()
@@ -194,7 +194,7 @@ class NoReference(ReferenceRun):
 
 
 def refusal(ranks: int, is_changed: bool) -> str | None:
-    """Why a run is no reference of which a specification could be made; None if it is one.
+    """Why no specification can be made from a run as the reference; None if it can.
 
     ranks: of its meshes. is_changed: whether it is perturbed or rewritten.
     """

@@ -9,12 +9,12 @@ import numpy as np
 
 Number = Union[int, float, bool]
 
-# In which PyTorch computes with tensors of a type.
+# The types in which PyTorch computes with tensors of a narrow type.
 _COMPUTED_IN = {"float16": "float32", "bfloat16": "float32"}
 
 
 def limit_in(value: Number, dtype: str) -> Number:
-    """A limit of a clamp, what a tensor is filled or compared with, as a number of `dtype`."""
+    """A limit of a clamp, or a number to fill or compare a tensor with, rounded to `dtype`."""
     if not isinstance(value, float) or not math.isfinite(value):
         return value
     with np.errstate(over="ignore"):
@@ -30,12 +30,13 @@ def limit_in(value: Number, dtype: str) -> Number:
 
 
 def factor_in(value: Number, dtype: str) -> Number:
-    """What a tensor of the type `dtype` is multiplied by, or added to."""
+    """A number that a tensor of the type `dtype` is multiplied by or added to, as PyTorch rounds
+    it."""
     return limit_in(value, _COMPUTED_IN.get(dtype, dtype))
 
 
 def _as_bfloat16(value: float) -> float:
     bits = int(np.float32(value).view(np.uint32))
-    # To the nearest, of two equally near the even one.
+    # Rounds to nearest, ties to even.
     bits += 0x7FFF + ((bits >> 16) & 1)
     return float(np.uint32((bits & 0xFFFF0000) & 0xFFFFFFFF).view(np.float32))

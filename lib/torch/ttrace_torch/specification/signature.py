@@ -25,15 +25,16 @@ _ALONE = frozenset(
         "wait_tensor",
     }
 )
-# The result's dtype is known; where and how it lies in memory is no matter of the formula.
+# Arguments that do not matter for the formula: the result's dtype is known, and its place and
+# layout in memory change nothing.
 _WITHOUT_MEANING = frozenset(
     {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "generator"}
 )
 _WITHOUT_TENSORS = frozenset(
     {"aten::_local_scalar_dense", "aten::is_same_size", "prim::device", "aten::_assert_async"}
 )
-# What they return is a size, or has one, that follows from elements. Models read the sizes by
-# tolist(), which no recorder sees.
+# They return a size that follows from elements, or a result of such a size. Models read the sizes
+# by tolist(), which no recorder sees.
 _MAKING_SIZES = frozenset(
     {
         "aten::_unique2",
@@ -44,7 +45,7 @@ _MAKING_SIZES = frozenset(
         "aten::unique_dim",
     }
 )
-# The same, where the formula itself says how many it has found.
+# The same, but the formula itself says how many elements it has found.
 _CHOOSING = frozenset({"aten::masked_select", "aten::nonzero"})
 
 

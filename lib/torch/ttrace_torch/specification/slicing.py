@@ -29,7 +29,7 @@ from ttrace_torch.specification.open_orders import (
     depends_on_open_order,
 )
 
-# What a tensor follows from that neither the model nor the trace has.
+# Stands for a source of a tensor that neither the model nor the trace has.
 OUTSIDE = "a tensor from outside"
 # Sizes that differ between micro-batches: numbers in the operations are then those of one of them.
 VARYING = "sizes that depend on data"
@@ -37,7 +37,7 @@ VARYING = "sizes that depend on data"
 _KNOWN_DTYPES = frozenset(dtype.name for dtype in dtypes.DTYPES.values())
 # Kinds that may come from the data of the run.
 _DATA = frozenset({"input", "scalar", "index"})
-# Kinds that are linear in what a loss is multiplied by.
+# Kinds that are linear in the factor of a loss.
 _RAW = frozenset({"grad_output", "param_grad"})
 _STATE = frozenset({"param", "buffer"})
 _GIVEN = _DATA | _STATE
@@ -62,7 +62,7 @@ class Tensor:
 
 @dataclass
 class _Expression:
-    """What a tensor follows from: inputs are numbers of entries."""
+    """The expression that a tensor follows from: inputs are numbers of entries."""
 
     inputs: list[int]
     order: list[int]
@@ -70,8 +70,8 @@ class _Expression:
 
 
 def _are_alike(one: Pattern, other: Pattern) -> bool:
-    """Whether patterns compute the same, but for the types of their values: a script may multiply
-    by 1 here and by 1.0 there."""
+    """Whether patterns compute the same, apart from the types of their values: a script may
+    multiply by 1 in one micro-batch and by 1.0 in another."""
 
     def told(pattern: Pattern) -> list[tuple[Any, ...]]:
         return [(primitive, *rest, shape) for primitive, *rest, _, shape in pattern[1]]
@@ -90,7 +90,7 @@ class Slicer:
         self.patterns: dict[Pattern, int] = {}
         # Value -> number of the first entry that has it.
         self._named: dict[int, int] = {}
-        # Value -> the named value that has the same elements, and these as a view of it.
+        # Value -> the named value that has the same elements, and the view of it that shows them.
         self._seen_through: dict[int, tuple[int, int]] = {}
 
     def cut(self, marks: Mapping[Place, Mark]) -> None:
@@ -121,7 +121,8 @@ class Slicer:
 
     def open(self, others: Sequence[Mapping[Place, Mark]]) -> None:
         """Makes tensors opaque that other micro-batches compute by other operations: numbers in
-        them, such as how many tokens an expert gets, follow from the data of one micro-batch.
+        these operations, such as how many tokens an expert gets, follow from one micro-batch's
+        data.
 
         others: the marks of these micro-batches, with those of the step.
         """
@@ -169,9 +170,9 @@ class Slicer:
         self._take(tensor, found)
 
     def _resolve_factor(self, tensor: Tensor, factor: Factor) -> None:
-        """What the script multiplies by is computed if it follows from recorded tensors. Else it is
-        a number of the script's, and where all micro-batches have the same, every one should, but
-        for a number of terms: other data have another one."""
+        """Gives a factor of the script its expression if it follows from recorded tensors. Else it
+        is a number of the script. If all micro-batches have the same number, it becomes a constant;
+        but not a number of terms, which other data change."""
         make, original = Expressions(self._graph), factor.original
         scale = self._scales.get("grad_output", 1.0) if factor.is_scaled else 1.0
         found = self._expression(original.id)
@@ -186,7 +187,8 @@ class Slicer:
             number = constant_number(self._graph, original.id)
             numbers = [] if number is None else [number * scale]
         if numbers and all(abs(n - numbers[0]) <= SAME * abs(numbers[0]) for n in numbers):
-            # Rounded as a product is, in whatever order a run multiplies.
+            # A product with 1 gives it the rounding of a product, since a run may multiply in any
+            # order.
             terms = [make.full(n, original.dtype, original.shape) for n in (1.0, numbers[0])]
             product = self._graph.add("multiply", terms, original.dtype, original.shape)
             self._take(tensor, self._expression(product.id))
@@ -197,7 +199,7 @@ class Slicer:
         return Expressions(self._graph).binary("multiply", value, scale, value.dtype).id
 
     def _take(self, tensor: Tensor, found: _Expression) -> None:
-        """Makes an expression that of a tensor."""
+        """Gives a tensor its expression."""
         if found.opaque is not None:
             if not found.inputs and tensor.place[0] in _DATA and found.opaque != MISTAKE:
                 return
@@ -257,8 +259,8 @@ class Slicer:
     def _at(self, number: int, root: int) -> int:
         """The value to read in the place of a value, in the expression of `root`.
 
-        What can be seen through `root` alone is computed: a tensor does not follow from itself,
-        though another tensor has the same value and is named already.
+        A value that only `root` itself shows is computed: a tensor does not follow from itself,
+        even if another tensor with the same value has a name already.
         """
         if number == root or number in self._named:
             return number
@@ -278,7 +280,7 @@ class Slicer:
         return self.patterns.setdefault(pattern, len(self.patterns))
 
     def _name(self, value: int, number: int) -> None:
-        """Names a value, and through views that lose nothing those that it was made of."""
+        """Names a value and, through views that lose nothing, the values that it was made from."""
         if value in self._named:
             return
         self._named[value] = number

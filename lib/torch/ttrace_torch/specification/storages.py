@@ -91,7 +91,7 @@ class Storages:
         self._known[_address(tensor)] = storage
 
     def forget(self, tensor: torch.Tensor) -> None:
-        """Knows nothing of the tensor any more, nor of others in its storage."""
+        """Forgets the values of the tensor and of all others in its storage."""
         try:
             self._known.pop(_address(tensor), None)
         except (NotImplementedError, RuntimeError):
@@ -109,7 +109,7 @@ class Storages:
         storage.views[place] = _View(value, storage.generation, parent, steps or ())
 
     def add_part(self, tensor: torch.Tensor, value: Value) -> None:
-        """Notes the value of a tensor of which nothing is known, though perhaps of its storage."""
+        """Notes the value of a tensor that is not known; its storage may be known."""
         storage = self._known.get(_address(tensor))
         if storage is None:
             self.adopt(tensor, value)
@@ -162,7 +162,7 @@ class Storages:
             return
         place = _geometry(tensor)
         if self.read(tensor) is None:
-            # A part of the storage of which nothing is known: all of it is unknown now.
+            # The written part was not known, so nothing of the storage is known now.
             self._forget(storage, value)
             return
         # From the view up to the base, each with the written part in its place.
@@ -179,7 +179,8 @@ class Storages:
             place, value = parent, written
             chain.append((place, value))
         if place != storage.base:
-            # Not cut from the base, so that nothing can be put back there.
+            # The view was not cut from the base, so the written part cannot be put back into the
+            # base.
             self._forget_around(storage, place, value)
         storage.generation += 1
         storage.token = token if token is not None and len(chain) == 1 else object()
@@ -196,7 +197,7 @@ class Storages:
             view.generation, view.parent = storage.generation, None
 
     def _forget_around(self, storage: _Storage, place: Geometry, value: Value) -> None:
-        """Forgets what else may hold elements that are written at `place`."""
+        """Forgets the values of other views that may show elements written at `place`."""
         for other, view in storage.views.items():
             if other != place and view.parent is None and _may_overlap(other, place):
                 old = view.value

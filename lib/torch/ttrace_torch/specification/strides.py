@@ -72,7 +72,8 @@ def _steps_of_grid(
 
 def _grid(total: int, strides: list[int]) -> tuple[int, ...] | None:
     """A shape of `total` elements in which each stride is one step along a dimension of its own, in
-    order; a last dimension has what lies within the smallest. None if they do not divide."""
+    order; the last dimension has the elements within the smallest stride. None if strides do not
+    divide each other."""
     grid, apart = [], total
     for stride in strides:
         if stride < 1 or apart % stride != 0:

@@ -1,8 +1,8 @@
 """The same step for micro-batches of other sizes.
 
-A variant holds for all data of its sizes, if every size in it follows from those of the data. How
-many tokens an expert gets does not: the graph of one micro-batch is no formula for another one
-then, and each has a variant of its own.
+A variant holds for all data of its sizes, if every size in it follows from the sizes of the data.
+The number of tokens that an expert gets does not: then the graph of one micro-batch is no formula
+for another, and each micro-batch has a variant of its own.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ttrace_torch.specification.marks import Mark, Place
 
 # Kinds that come from the data of the run, where nothing in the step computes them.
 _DATA = frozenset({"input", "scalar", "index"})
-# A size is a product of so many sizes of data at most: samples, rows and columns.
+# A size is a product of at most this many sizes of the data: samples, rows and columns.
 _MOST_FACTORS = 3
 # What padding and shifting by one token add to a size of the data.
 _ADDED = (0, -1, 1)
-# Different sizes of data, of which products are tried.
+# The most different sizes of data whose products are tried.
 _MOST_SIZES = 8
 
 # One size for each variant.
@@ -87,13 +87,14 @@ def _is_data(graph: Graph, place: Place, mark: Mark) -> bool:
 
 
 def _agree(one: dict[Place, Extents], other: dict[Place, Extents]) -> bool:
-    """Whether what both have is of the same sizes."""
+    """Whether tensors that both have are of the same sizes."""
     return all(shape == other.get(place, shape) for place, shape in one.items())
 
 
 def _differing(sizes: Sequence[dict[Place, Extents]]) -> Iterator[Extents]:
-    """Each dimension whose size is not the same for all, of tensors that all have; of a tensor
-    that some lack, or have with other dimensions, nothing can be told: that is a size of none."""
+    """The sizes of each dimension that differ between micro-batches, for tensors that all have. A
+    tensor that some lack, or have with another number of dimensions, gives sizes of -1, which
+    nothing explains."""
     for place in {place: None for shapes in sizes for place in shapes}:
         shapes = [one[place] for one in sizes if place in one]
         if len(shapes) < len(sizes) or len({len(shape) for shape in shapes}) > 1:
@@ -105,7 +106,7 @@ def _differing(sizes: Sequence[dict[Place, Extents]]) -> Iterator[Extents]:
 
 
 def _products(sizes: set[Extents]) -> Iterator[Extents]:
-    """What may be made of sizes of the data: products of them, each plus or minus one."""
+    """The sizes that may follow from those of the data: products of them, each plus 0, 1 or -1."""
     single = sorted({tuple(one + added for one in size) for size in sizes for added in _ADDED})
     for count in range(1, _MOST_FACTORS + 1):
         for factors in combinations(single, count):

@@ -1,8 +1,8 @@
 """Convolutions of any number of dimensions: products of weights and windows of the input.
 
-Three products are all that there is. With x the input, w the weight and y the result of a plain
-convolution: y of x and w, the gradient of x from that of y and w, and the gradient of w from x and
-that of y. A transposed convolution exchanges the first two.
+All of them are three products. With x the input, w the weight and y the result of a plain
+convolution, these give y from x and w, the gradient of x from that of y and w, and the gradient of
+w from x and that of y. A transposed convolution exchanges the first two.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Form:
         """The gradient of the weight, which has that shape: a sum over samples and places."""
         make, space = self.make, len(self.stride)
         for turn in range(space):
-            # Of the padded input, what no window has reached is cut away by `_windows`.
+            # `_windows` cuts away the rest of the padded input that no window reaches.
             x = self._padded(x, 2 + turn, self.padding[turn], self.padding[turn])
         windows = self._windows(x, shape[2:], self.stride, self.dilation)
         # [groups, in/groups · kernel, n · places]
@@ -81,8 +81,9 @@ class _Form:
         return make.reshape(product, shape)
 
     def to_bias(self, gradient: Value) -> Value:
-        """The gradient of a bias. A kernel adds its terms up in one accumulator, as it does those
-        of a product, and not in the parts that torch's `sum` makes: so it is one, with ones."""
+        """The gradient of a bias. A kernel adds up its terms in one accumulator, like those of a
+        product, and not in partial sums, as torch's `sum` does: the formula is therefore a product
+        with ones."""
         make, channels = self.make, gradient.shape[1]
         count = gradient.shape[0] * math.prod(gradient.shape[2:])
         apart = make.permute(gradient, (1, 0, *range(2, len(gradient.shape))))

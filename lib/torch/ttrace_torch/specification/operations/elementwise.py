@@ -161,7 +161,7 @@ def _log1p(call: Call, x: Value) -> Value:
 
 @operation("expm1", "prims::expm1")
 def _expm1(call: Call, x: Value) -> Value:
-    """tanh(x/2)·(e^x + 1), of which nothing cancels."""
+    """tanh(x/2)·(e^x + 1), in which nothing cancels."""
     half = call.make.unary("tanh", _binary(call, "multiply", x, 0.5), call.dtype)
     more = _binary(call, "add", call.make.unary("exp", x, call.dtype), 1.0)
     return _binary(call, "multiply", half, more)
@@ -284,7 +284,7 @@ def _addcdiv(call: Call, x: Value, tensor1: Value, tensor2: Value, value: Any = 
 
 @operation("_amp_foreach_non_finite_check_and_unscale")
 def _unscale(call: Call, x: Sequence[Value], found_inf: Value, inv_scale: Value) -> list[Any]:
-    """What a GradScaler does to gradients; whether they are infinite is no matter of theirs."""
+    """Divides gradients by the scale, as a GradScaler does; `found_inf` does not change them."""
     scaled = [call.make.binary("multiply", one, inv_scale, one.dtype) for one in x]
     return [*scaled, None]
 

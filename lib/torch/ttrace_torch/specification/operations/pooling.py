@@ -133,7 +133,7 @@ def _counts(
     with_padding: bool,
     given: int | None,
 ) -> Value:
-    """By how many a window's sum is divided, [places...]."""
+    """The divisor of each window's sum, [places...]."""
     make = call.make
     if given:
         return make.full(float(given), call.dtype)

@@ -72,7 +72,7 @@ def _added(call: Call, x: Value, product: Value, beta: Any, alpha: Any) -> Value
     if alpha != 1:
         product = make.binary("multiply", product, float(alpha), call.dtype)
     if beta == 0:
-        # What x holds does not matter, not even where it is no number.
+        # The elements of x do not matter, not even NaN.
         return product
     if beta != 1:
         x = make.binary("multiply", x, float(beta), call.dtype)

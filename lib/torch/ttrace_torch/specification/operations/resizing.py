@@ -11,7 +11,7 @@ from ttrace_torch.specification.expressions import Inexpressible
 from ttrace_torch.specification.graph import Value
 from ttrace_torch.specification.operations.table import Call, operation
 
-# A matrix is written out in the specification, whose readers take no longer literal.
+# A specification lists the matrix element by element, and its readers accept no longer list.
 _MOST_NUMBERS = 4096
 # PyTorch decomposes the forward of the first three.
 _DECOMPOSED = ("upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d")
@@ -69,8 +69,9 @@ def _products(
 
 
 def _placed(call: Call, factor: torch.Tensor, extent: int, dtype: str) -> Value:
-    """The matrix, each weight off by a rounding of where it is taken in an image of `extent`: other
-    kernels, as those of a GPU, round the place differently, and the weight changes as much."""
+    """The matrix with a rounding of each weight for its place in an image of `extent`: other
+    kernels, such as those of a GPU, round the place differently, which changes the weight as much.
+    """
     make, shape = call.make, tuple(factor.shape)
     weights = make.literal(factor.flatten().tolist(), dtype, shape)
     place = ((factor != 0) * extent).flatten().tolist()
@@ -86,8 +87,9 @@ def _matrix(
     scales: Sequence[float | None],
     backward: bool,
 ) -> torch.Tensor | None:
-    """What rows are multiplied with, float32: [before, after], or [after, before] for the gradient,
-    as PyTorch makes it of the columns of an identity. None for an identity."""
+    """The matrix that rows are multiplied with, float32: [before, after], or [after, before] for
+    the gradient. It is PyTorch's result for the columns of an identity. None if it is an identity
+    itself."""
     before, after = size
     if before < 0 or after < 0 or before * after > _MOST_NUMBERS:
         raise Inexpressible("an image whose interpolation takes a large matrix")
@@ -108,7 +110,8 @@ def _matrix(
         one = _identity(turn, wanted)
         shape = [1, after, *image]
         back = _rows(gradient(one, wanted, shape, align_corners, *scales), turn)
-    # Its weights have roundings of their own. One that is no gradient of the forward is found.
+    # The gradient's weights have roundings of their own. If PyTorch's gradient is wrong, takes that
+    # of the forward, so that the audit finds the bug.
     return back if torch.allclose(back, forward.T, rtol=0, atol=1e-5) else forward.T.contiguous()
 
 

@@ -34,7 +34,7 @@ def _sort(
     facts = {"dim": dim % max(len(x.shape), 1), "descending": bool(descending)}
     values = call.make.graph.add("sort_values", (x,), x.dtype, x.shape, **facts)
     if not stable and x.dtype not in FLOATS:
-        # Whole numbers are often equal, and then any order of them is right.
+        # Whole numbers are often equal, and any order of equal ones is right.
         return [values, None]
     return [values, call.make.graph.add("sort_indices", (x,), "int64", x.shape, **facts)]
 

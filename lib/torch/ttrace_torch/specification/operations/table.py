@@ -49,12 +49,12 @@ class Call:
         return self.make.of(x, self.dtype)
 
     def filling(self, x: Value | float) -> Value:
-        """What elements of the result are filled with."""
+        """The value that elements of the result are filled with."""
         return self.make.limit(x, self.dtype)
 
 
 def asked(values: Sequence[Value | None], mask: Sequence[bool]) -> list[Value | None]:
-    """Of the results of a backward those that it was asked for: others are no tensors."""
+    """The results that a backward was asked for: the others are no tensors."""
     return [value for value, wanted in zip(values, mask) if wanted]
 
 

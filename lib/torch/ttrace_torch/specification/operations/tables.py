@@ -88,7 +88,7 @@ def _scatter(
 
 
 def _written(call: Call, x: Value, new: Value, add: Callable[[Value, Value], Value]) -> Value:
-    """x with `new` in the place of some elements, no two of which are one.
+    """x with `new` in the place of some elements, all of them different.
 
     add: adds its second argument to these elements of its first. What x holds there does not
         matter, not even where it is infinite.
@@ -114,7 +114,7 @@ def _masked_scatter(call: Call, x: Value, mask: Value, source: Value) -> Value:
     if last < 0:
         return base
     there = make.reshape(make.expand(make.cast(mask, "bool"), shape), (prod(shape),))
-    # Of each element that the mask has, how many it has before it: that element of the source.
+    # The n-th element of the mask takes the source's n-th element.
     before = make.unary("cumsum", make.cast(there, "int64"), dim=0)
     place = make.unary("clamp", make.binary("subtract", before, 1, "int64"), low=0, high=last)
     rows = _rows(call, make.reshape(source, (last + 1,)), place, 0)
@@ -200,8 +200,9 @@ class _Indexed:
 
 
 def _are_distinct(graph: Graph, tensors: Sequence[Value], shape: tuple[int, ...]) -> bool:
-    """Whether no two of the places that index tensors name together are one: along every dimension
-    of `shape`, to which they broadcast, one of them counts, or is an order or choice of its own."""
+    """Whether the places that index tensors name together are all different: along every dimension
+    of `shape`, to which they broadcast, one of them counts up, or is an order or choice of its own.
+    """
     counted: set[int] = set()
     ordered: list[set[int]] = []
     for tensor in tensors:
@@ -217,7 +218,7 @@ def _are_distinct(graph: Graph, tensors: Sequence[Value], shape: tuple[int, ...]
 
 def _differs(graph: Graph, number: int) -> tuple[str, int]:
     """The primitive that makes a value's elements differ along a dimension, and that dimension,
-    counted from the last as -1; an empty name if none is known to."""
+    counted from the last as -1; an empty name if no such primitive is known."""
     node = graph.nodes[number]
     count = len(node.shape)
     if node.primitive == "arange" and attribute(node, "start") >= 0 < attribute(node, "step"):
