@@ -84,8 +84,8 @@ def _check_ranks(meshes: Meshes) -> None:
 def make_tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
     """Returns an active tracer. Throws TraceError as `trace` does.
 
-    What only the environment asks for ends no job: if that cannot be done, a warning says so, the
-    trace of an earlier run is moved aside, and the tracer is inactive. Noise runs and rewritten
+    A trace that only the environment asks for ends no job: if it cannot be made, a warning says so,
+    the trace of an earlier run is moved aside, and the tracer is inactive. Noise runs and rewritten
     runs throw.
     """
     config = given.with_environment()
@@ -104,7 +104,7 @@ def make_tracer(model: Any, optimizer: Any, given: TraceConfig) -> Tracer:
 
 
 def tell_unknown_variables() -> None:
-    """Names the variables of the environment that look like ttrace's and are not."""
+    """Warns of environment variables that look like ttrace's and are unknown to it."""
     for sentence in unknown_in(os.environ):
         say_for_job(sentence)
 

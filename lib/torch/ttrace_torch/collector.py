@@ -1,4 +1,5 @@
-"""What `import ttrace_torch` offers, imported when the first of it is asked for: it needs torch."""
+"""The names that `import ttrace_torch` offers. Imported when the first of them is used, because it
+needs torch."""
 
 from ttrace_torch.api import consistent_init, specify, trace
 from ttrace_torch.base.names import Naming

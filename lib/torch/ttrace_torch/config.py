@@ -101,7 +101,7 @@ class TraceConfig:
 
     @property
     def changes_the_run(self) -> bool:
-        """Whether nobody trains with the run's results: it is perturbed or rewritten."""
+        """Whether the run is perturbed or rewritten, so that nobody trains with its results."""
         return self.perturb is not None or self.plan is not None
 
     @property
@@ -125,7 +125,7 @@ class TraceConfig:
 
     @contextmanager
     def refusing(self, is_of_job: bool = True) -> Iterator[None]:
-        """A context that finds out whether the job can be traced: a TraceError in it becomes a
+        """A context for checks whether the job can be traced: a TraceError in it becomes a
         WrongSetting if only the environment asks for the trace.
 
         is_of_job: whether no argument of the script can be the reason.
@@ -155,12 +155,12 @@ class TraceConfig:
         return f"{_VARIABLES[name] if self.gave(name) else name}="
 
     def chosen_steps(self) -> Steps:
-        """The steps to record: where the script gave no `out` and nobody any steps, the first."""
+        """The steps to record: only the first if the script gave no `out` and nobody steps."""
         if self.steps is not None:
             with self.reading("steps"):
                 return TheseSteps(int_ranges(self.steps, self.prefix("steps")))
         if self.out is None:
-            # For the specification alone.
+            # Only a specification is asked for, and it needs one step.
             return FirstStep(str(self.specification), announces=False)
         return FirstStep(str(self.out)) if self.gave("out") else Steps()
 

@@ -17,4 +17,5 @@ class Unplaced(TraceError):
 
 
 class WrongSetting(TraceError):
-    """A variable of the environment asks for what cannot be recorded. It ends the tracing alone."""
+    """A variable of the environment asks for something that cannot be recorded. This ends the
+    tracing, not the job."""

@@ -67,5 +67,5 @@ class Inactive(Tracer):
             say_for_job(reminder)
 
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
-        """As `close`."""
+        """Does what `close` does."""
         self.close()

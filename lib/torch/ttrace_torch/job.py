@@ -19,7 +19,7 @@ from ttrace_torch.write.output import Output
 
 @dataclass(frozen=True)
 class TracedJob:
-    """What a tracer works with: `ttrace_torch.trace` makes it from a model and a `TraceConfig`.
+    """All that a tracer works with: `ttrace_torch.trace` makes it from a model and a `TraceConfig`.
 
     names: canonical names of the model's modules and parameters.
     assignment: the layouts of its modules and parameters.

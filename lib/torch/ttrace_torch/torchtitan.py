@@ -1,6 +1,6 @@
 """A callback that traces a Trainer of torchtitan, without a line in its training loop.
 
-torchtitan has no hooks. What is asked of its Trainer are names that private_names.py lists.
+torchtitan has no hooks. The names of its Trainer that are used here stand in private_names.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.placements import Partial
 from ttrace_torch.tracer import Tracer
 
-# What DTensors of parameters tell alone.
+# The kinds whose layouts follow from the DTensors of parameters alone.
 _TOLD = ("param", "main_grad", "grad_norm", "optimizer_state", "param_after_step", "loss", "scalar")
 
 

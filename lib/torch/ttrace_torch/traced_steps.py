@@ -194,7 +194,7 @@ class TracedSteps:
         return step
 
     def _missed(self, step: Step) -> TraceError | None:
-        """What a change of the run, perturbation or plan, did not meet."""
+        """The error if a perturbation or plan did not find the tensors that it should change."""
         perturber, rewriter = self._job.perturber, self._job.rewriter
         if perturber is not None and perturber.missed:
             return TraceError(
@@ -233,7 +233,7 @@ class TracedSteps:
         self._job.output.write(
             step.number, records, precision, step.optimizer, self._facts, numbers
         )
-        # After the trace, which no specification that fails may cost.
+        # The specification comes after the trace: if it fails, the trace is not lost.
         self._job.reference.finish(step.clip_norm)
 
     def _note_products(self, step: Step) -> None:

@@ -58,8 +58,8 @@ class TracedUpdates:
     def record_main_gradients(self, step: Step, consumed: bool = False) -> None:
         """Records the gradients that the optimizer will consume, once.
 
-        consumed: whether it is about to: then only a GradScaler that makes its step divides them
-            by the scale, if that has not been done.
+        consumed: whether its step begins: from then on only a GradScaler that makes the step
+            divides them by the scale, if they are not divided yet.
         """
         if step.main_grads_done:
             return
@@ -99,8 +99,8 @@ class TracedUpdates:
         self._record_settings(step)
 
     def end(self, step: Step) -> None:
-        """Adds to the settings what the whole step has shown: the limit that gradients were
-        clipped to, or that they were changed in a way that nobody told."""
+        """Adds to the settings what the whole step has shown: the limit that gradients were clipped
+        to, or that they were changed in an unknown way."""
         clipping = step.clipping
         if step.clip_norm is None and clipping is not None:
             step.clip_norm = clipping.limit()
@@ -130,7 +130,7 @@ class TracedUpdates:
         return found
 
     def _call(self, step: Step, addition: str) -> None:
-        """Calls the optimizer of a step by a name that no reader replays."""
+        """Gives the optimizer of a step a name for which readers have no replay."""
         step.optimizer = [
             {**entry, "type": f"{entry['type']} {addition}"} for entry in step.optimizer
         ]
@@ -151,7 +151,8 @@ class TracedUpdates:
         """Notes that a GradScaler that nobody has named is the job's: what the step has recorded of
         its gradients carries the scale."""
         scaler = self._job.scaler
-        # A scaler with an `unscale_` of its own is met after it, and so are its main gradients.
+        # A scaler with an `unscale_` of its own is noticed only after it, and so are its main
+        # gradients.
         scaled = step.main_grads_done and not scaler.unscaled(self._job.optimizer)
         step.recorder.rescale((*_RAW, "main_grad") if scaled else _RAW, 1.0 / scaler.scale())
 

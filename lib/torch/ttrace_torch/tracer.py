@@ -36,9 +36,9 @@ from ttrace_torch.traced_steps import TracedSteps
 class Tracer:
     """Records training steps. Made by `ttrace_torch.trace`.
 
-    No call throws, and no mistake in one ends the training: it is printed once, and what it spoils
-    is left out. Noise runs and rewritten runs, whose results nobody trains with, are the exception:
-    they throw TraceError if the run cannot be changed as it was to be.
+    No call throws, and no mistake in one ends the training: it is printed once, and the tensors
+    that it spoils are left out. Noise runs and rewritten runs, whose results nobody trains with,
+    are the exception: they throw TraceError if the run cannot be changed as asked.
     """
 
     def __init__(self, job: TracedJob) -> None:
@@ -350,7 +350,7 @@ class Tracer:
         if kind is None or self._steps.finished:
             self.close()
         elif not self._closed and len(self._output.meshes.ranks) > 1:
-            # The other ranks' manifest needs this one's file, and says why it is empty.
+            # The manifest of all ranks needs this rank's file, and says why it is empty.
             self._problems.note("*", "the rank ended before it had finished a traced step")
             self.close()
         elif not self._closed:

@@ -1,4 +1,4 @@
-"""The environment variables that ttrace knows, and those that are none of its."""
+"""The environment variables that ttrace knows, and a check for those that it does not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMPRESS = "TTRACE_COMPRESS"
 MEMORY = "TTRACE_MEMORY"
 PLAN = "TTRACE_PLAN"
 SPECIFICATION = "TTRACE_SPECIFICATION"
-# Of `ttrace run`: the file that tells it that the trace is complete.
+# The file by which the collector tells `ttrace run` that the trace is complete.
 DONE = "TTRACE_DONE"
 
 OF_TRACE = (

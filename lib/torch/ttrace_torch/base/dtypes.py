@@ -51,7 +51,7 @@ def _table() -> dict[torch.dtype, Dtype]:
     }
 
 
-# In which a GPU multiplies float32; nothing is stored in it.
+# A GPU may multiply float32 in it; nothing is stored in it.
 _TF32 = Dtype("tf32", np.dtype("<u4"), 2.0**-10)
 
 # Kinds whose values are not computed in the step.
@@ -77,7 +77,7 @@ class StepPrecision:
     A step computes in that type: the loss and the gradient norm of a bf16 model carry bf16 rounding
     errors even if they are stored as float32 or float64. Every floating-point value stored in a
     wider type is therefore marked, except values that the step did not compute: parameters before
-    it, buffers, and the inputs of the whole model, and what a script multiplies its losses by.
+    it, buffers, inputs of the whole model, and the factors of losses.
 
     on_gpu: whether some of them are float32 on a GPU.
     """
@@ -88,7 +88,7 @@ class StepPrecision:
         self._narrowest: Dtype | None = None
 
     def note_tf32(self) -> None:
-        """A GPU multiplied in TF32 what is stored as float32."""
+        """Notes that a GPU multiplied float32 values in TF32."""
         if _narrower(_TF32, self._narrowest):
             self._narrowest = _TF32
 

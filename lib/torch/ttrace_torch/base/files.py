@@ -7,7 +7,7 @@ import os
 import uuid
 from pathlib import Path
 
-# What file systems say that cannot sync a folder.
+# The errors of file systems that cannot sync a folder.
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EISDIR)
 
 

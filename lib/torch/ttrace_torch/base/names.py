@@ -15,7 +15,7 @@ from ttrace_torch.errors import TraceError
 
 ROOT = "(model)"
 LOSS = "loss"
-# The loss in data flow, and what it is multiplied by, where a module is named `loss`.
+# The name of the loss in data flow, and of its factor, if a module is called `loss`.
 _LOSS_BESIDE = "(loss)"
 LOSSES = (LOSS, _LOSS_BESIDE)
 
@@ -187,12 +187,12 @@ def loss_name(names: ModelNames) -> str:
     return _LOSS_BESIDE if LOSS in names.modules else LOSS
 
 
-# The scalar that says what the script multiplied the gradients of a step by.
+# The name of the scalar by which the script multiplied the gradients of a step.
 GRADIENT_FACTOR = "main_grad.factor"
 
 
 def inner_factor_name(loss: str) -> str:
-    """The name of the scalar that says what a loss was multiplied by before it was recorded.
+    """The name of the scalar that a loss was multiplied by before it was recorded.
 
     loss: what `loss_name` says.
     """

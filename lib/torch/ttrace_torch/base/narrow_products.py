@@ -14,7 +14,7 @@ import torch
 TF32 = "tf32"
 # The first GPUs that have it: Ampere.
 _FIRST_CAPABILITY = 8
-# Of the driver's libraries, for all processes: 0 switches TF32 off, whatever a framework says.
+# A variable of the driver's libraries: 0 switches TF32 off, whatever a framework says.
 _OVERRIDE = "NVIDIA_TF32_OVERRIDE"
 
 

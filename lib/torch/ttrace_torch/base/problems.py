@@ -1,7 +1,7 @@
 """What a rank could not record, and mistakes in the calls of a training loop.
 
 Nothing here throws: a trace is not worth a training job. Each problem is printed once, kept for the
-manifest's `run.incomplete`, and answered at `close()` by the layouts that would mend it.
+manifest's `run.incomplete`, and `close()` prints the layouts that would solve it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Problems:
     def __init__(self, rank: int) -> None:
         self._rank = rank
         self._said: set[str] = set()
-        # In the order of discovery, as the next two.
+        # In the order of discovery, like the next two.
         self._texts: dict[str, None] = {}
         # (glob over ids of tensors, reason).
         self._entries: dict[tuple[str, str], None] = {}

@@ -38,7 +38,7 @@ def world_size() -> int:
 
 
 def job_size() -> int:
-    """Number of ranks, as far as a process knows that may join its group later: WORLD_SIZE too."""
+    """Number of ranks; WORLD_SIZE counts too, since the process may join its group later."""
     try:
         said = int(os.environ.get("WORLD_SIZE", "1"))
     except ValueError:
@@ -72,7 +72,7 @@ def settle(topic: str, proposal: str) -> tuple[str, bool]:
             shared = bytes(store.compare_set(key, shared, stamped)).decode()
         return shared.split(" ", 1)[1], True
     except (AttributeError, RuntimeError, ValueError, TypeError, IndexError):
-        # Not every store has compare_set. What is settled here is not worth a training job.
+        # Not every store has compare_set. A common proposal is not worth a training job.
         return proposal, False
 
 
@@ -80,7 +80,7 @@ def _is_of_an_earlier_attempt(stamped: str) -> bool:
     """Whether a proposal was made before this process began.
 
     A job that torchrun restarts may have the store of its first attempt. Its ranks settle nothing
-    before they have joined a group, and so not before all of its processes have begun.
+    before they have joined a group, that is before all processes have begun.
     """
     return float(stamped.split(" ", 1)[0]) < _began()
 
@@ -93,7 +93,7 @@ def _began() -> float:
         began = time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot)
     except (OSError, ValueError, IndexError, AttributeError):
         return 0.0
-    # Where the system tells nonsense, nothing is known.
+    # A process cannot have begun after this import: then nothing is known.
     importer, when = _imported
     return 0.0 if importer == os.getpid() and began > when else began
 

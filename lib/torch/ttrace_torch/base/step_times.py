@@ -6,7 +6,7 @@ import time
 from collections import deque
 from statistics import median
 
-# Of a job of weeks, the latest ones.
+# A job of weeks keeps the latest times only.
 _MOST = 64
 
 

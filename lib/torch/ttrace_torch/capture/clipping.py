@@ -1,8 +1,8 @@
-"""What a job clips its gradients to by torch's own functions, while a step is traced.
+"""Follows how a job clips its gradients by torch's own functions, while a step is traced.
 
-`clip_grad_norm_` may have been imported before anything is traced, so that not it is followed, but
-what it calls. The gradients are recorded before they are clipped. The norm is not: under FSDP2
-every rank has a part of it, and what one run records and the other does not is a difference.
+`clip_grad_norm_` may have been imported before anything is traced, so the functions that it calls
+are followed instead. The gradients are recorded before they are clipped. The norm is not: under
+FSDP2 every rank has a part of it, and a tensor that one run alone records is a difference.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Clipping:
             yield
 
     def limit(self) -> float | None:
-        """What the L2 norm of all gradients was limited to; None if they were not clipped by it,
-        or in several ways."""
+        """The limit of the L2 norm of all gradients; None if they were not clipped by it, or were
+        clipped in several ways."""
         return self._limit if self._calls == 1 and self._limit < float("inf") else None
 
     @property
@@ -89,7 +89,7 @@ class Clipping:
         return cut_down
 
     def _takes(self, parameters: Iterable[torch.Tensor]) -> bool:
-        """Whether some of these are the job's, whose gradients are recorded then."""
+        """Whether some of these belong to the job; their gradients are then recorded."""
         own = {id(parameter) for parameter in self._parameters.values()}
         if not any(id(parameter) in own for parameter in parameters):
             return False
@@ -107,5 +107,5 @@ class Clipping:
 
 
 def _listed(parameters: Any) -> Any:
-    """`parameters`, which may be one, or of a generator, as what can be read twice."""
+    """`parameters`, which may be a single one or a generator, in a form that can be read twice."""
     return [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)

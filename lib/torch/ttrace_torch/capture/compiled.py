@@ -1,6 +1,6 @@
-"""Modules that torch.compile has taken: what runs inside them has no hooks.
+"""Modules that torch.compile has compiled: modules inside them get no hooks.
 
-A hook inside would be compiled too, and change what the compiler makes of the model.
+A hook inside would be compiled too, and would change the compiled model.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from ttrace_torch.base.names import ROOT, ModelNames
 
 
 def compiled_of(names: ModelNames) -> dict[str, nn.Module]:
-    """Canonical name -> what is called in the place of a compiled module, for the outermost ones.
+    """Canonical name -> the object that is called in the place of a compiled module, for the
+    outermost ones.
 
     A module compiled in place, by its `compile()`, stands for itself: its own hooks are compiled
     as well.
@@ -39,8 +40,8 @@ def compiled_in_place(module: nn.Module) -> bool:
 
 
 def _wrappers_of(names: ModelNames) -> dict[str, nn.Module]:
-    """Canonical name -> what torch.compile made of the module, or of a wrapper around it, such as
-    DistributedDataParallel; the outermost of several."""
+    """Canonical name -> the result of torch.compile for the module, or for a wrapper around it,
+    such as DistributedDataParallel; the outermost of several."""
     found: dict[str, nn.Module] = {}
     for part in names.naming.parts(names.model):
         held = dict(part.named_modules())
@@ -67,7 +68,7 @@ def _is_wrapper(module: nn.Module) -> bool:
 
 
 def _replays(module: nn.Module) -> bool:
-    """Whether the compiler was told to use CUDA graphs, and has something to use them for."""
+    """Whether the compiler was told to use CUDA graphs, and has kernels to use them for."""
     settings = getattr(getattr(module, "dynamo_ctx", None), "compiler_config", None) or {}
     return bool(settings.get("triton.cudagraphs")) and any(p.is_cuda for p in module.parameters())
 

@@ -3,8 +3,8 @@ probabilities of a policy, an evaluation. They belong to no micro-batch, and are
 
 What counts is whether gradients are off, not the mode of the model: a reference policy may run in
 training mode. The first pass of a reentrant checkpoint runs without gradients too, but inside an
-autograd function, and is recorded. A step that begins with gradients off is an evaluation that is
-to be traced: there they are recorded.
+autograd function, and is recorded. A step that begins with gradients off is an evaluation to be
+traced: there such forwards are recorded.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class Evaluations:
 
 
 def whole_models(names: ModelNames) -> list[str]:
-    """The model, and the modules inside that hold all its trained parameters, as the one around
-    which an adapter has been wrapped."""
+    """The model, and the modules inside that hold all its trained parameters, such as a model that
+    an adapter wraps."""
     found: set[str] | None = None
     for name, parameter in names.parameters.items():
         if parameter.requires_grad:

@@ -1,4 +1,4 @@
-"""Numbers a step's micro-batches by the forwards of the whole model, where nobody else does.
+"""Numbers a step's micro-batches by the forwards of the whole model, if nothing else numbers them.
 
 The n-th forward of a rank begins its n-th micro-batch; `Turns` knows its global number.
 Recomputation, evaluation and forwards inside the user's `microbatch()` do not count. Two forwards

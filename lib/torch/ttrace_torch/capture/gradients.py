@@ -106,7 +106,7 @@ class GradientHooks:
         # Parameter name, number of its backward in the step -> micro-batch, from a framework that
         # knows it better than the current micro-batch; returns None if it does not.
         self.backward_batch: Callable[[str, int], Batch | None] | None = None
-        # Of the model's parameters; None before they are followed.
+        # The penalty passes of the model's parameters; None before these are followed.
         self._penalties: PenaltyPasses | None = None
         # Whether the current backward passes outputs a second time.
         self.repeats_outputs: Callable[[], bool] | None = None
@@ -140,8 +140,8 @@ class GradientHooks:
             self._handles.append(handle)
 
     def follow_loss(self, loss: torch.Tensor, key: Key, placements: Placements) -> None:
-        """Records the gradient that arrives at a loss under `key`: what the script multiplies the
-        loss by before its backward.
+        """Records under `key` the gradient that arrives at a loss: the factor that the script
+        multiplies the loss by before its backward.
 
         placements: those of the loss. Gradients of a mean add up to the whole, those of a sum are
             equal for every term.
@@ -182,7 +182,8 @@ class GradientHooks:
         seen = {name: hook for name, hook in hooks.items() if not _in(compiled, names.owners[name])}
         self._handles.extend(follow_unsharded_params(names, seen))
         for name in hooks.keys() - seen.keys():
-            # Where FSDP2 shards it. One that is recorded after all needs no note and takes no harm.
+            # A parameter that FSDP2 shards is noted as left out. If it is recorded after all, the
+            # note does no harm.
             if is_dtensor(names.parameters[name]):
                 self._recorder.problems.note(f"*/*/param_grad/{name}/*/*", _COMPILED)
 
@@ -264,5 +265,5 @@ class GradientHooks:
 
 
 def _in(compiled: Mapping[str, nn.Module], owners: Iterable[tuple[str, str]]) -> bool:
-    """Whether one of a parameter's owners is compiled, or inside what is."""
+    """Whether one of a parameter's owners is compiled, or inside a compiled module."""
     return any(owner in compiled or is_inside_any(owner, compiled) for owner, _ in owners)

@@ -61,7 +61,7 @@ class ForwardHooks:
     ) -> None:
         """Adds hooks to the modules that are recorded, perturbed or rewritten.
 
-        compiled: what `compiled_of` says; of these only the boundaries that a hook sees.
+        compiled: the result of `compiled_of`; hooks see only the boundaries of these modules.
         """
         for name, outer in compiled.items():
             self._note_compiled(name, outer is names.modules[name])
@@ -84,7 +84,7 @@ class ForwardHooks:
                 )
 
     def _note_compiled(self, name: str, in_place: bool) -> None:
-        """Notes what cannot be seen of a compiled module."""
+        """Notes which tensors of a compiled module cannot be seen."""
         problems = self._recorder.problems
         inner = "*" if name == ROOT else f"{name}.*"
         for kind in ("input", "output", "grad_output"):
@@ -95,7 +95,7 @@ class ForwardHooks:
         problems.advise(f"{name}: {_COMPILED}")
 
     def _passed_over(self, module: str, side: str, index: int, why: str) -> None:
-        """Tells of a tensor that the module's one dictionary of placements does not hold for."""
+        """Reports a tensor to which the module's one dictionary of placements does not apply."""
         self._recorder.problems.advise(
             f"{module}: {side} {index} {why} as the tensor that the layout's one dictionary fits, "
             f"so it is taken for whole; a list says each: {side}=[{{...}}, None, ...]"
@@ -296,8 +296,8 @@ class ForwardHooks:
 class _ModuleHook:
     """The two hooks of one module.
 
-    module: the module that has the name. What torch.compile calls in its place runs the hooks, but
-        has neither its signature nor its class.
+    module: the module that has the name. The object that torch.compile calls in its place runs the
+        hooks, but has neither its signature nor its class.
     """
 
     def __init__(

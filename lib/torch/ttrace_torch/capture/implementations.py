@@ -1,4 +1,5 @@
-"""Which of several ways a module computes in, for the manifest's `implementation` of modules.
+"""Which of several implementations a module computes with, for the manifest's `implementation` of
+modules.
 
 Two runs that differ in it do not have the same tensors inside: eager attention has weights and a
 mask of its own, which scaled_dot_product_attention does without.
@@ -14,7 +15,7 @@ from torch import nn
 
 
 def implementations_of(module: nn.Module) -> dict[str, str]:
-    """What a module computes -> the name of the way it does it."""
+    """Aspect of a module's computation -> the name of its implementation."""
     found = {}
     for aspect, read in _ASPECTS.items():
         name = read(module)
@@ -24,7 +25,8 @@ def implementations_of(module: nn.Module) -> dict[str, str]:
 
 
 def _attention(module: nn.Module) -> str | None:
-    """A module of transformers whose own forward asks its configuration how to attend."""
+    """The attention implementation that a module of transformers reads from its configuration in
+    its own forward."""
     return _asked(module, "_attn_implementation")
 
 

@@ -1,8 +1,8 @@
-"""What a recorded loss was multiplied by before it was recorded: a number of tokens that the sum of
-its terms is divided by, a weight, 1 / micro-batches.
+"""Finds the factor of a recorded loss from before it was recorded: a number of tokens that the sum
+of its terms is divided by, a weight, 1 / micro-batches.
 
 It is read off the graph that autograd has, and only where the other operand needs no gradient.
-Saved tensors are looked at where they lie, without unpacking.
+Saved tensors are read in place, without unpacking.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-# They change how a number is stored, and not the number.
+# Operations that change how a number is stored, but not the number.
 _KEEPING = frozenset(
     {
         "AliasBackward0",
@@ -35,12 +35,12 @@ _MOST_NODES = 32
 
 
 class InnerFactor(NamedTuple):
-    """What the terms of a loss were multiplied by.
+    """The factor that the terms of a loss were multiplied by.
 
     number: float64, one element, on the loss's device; NaN where no elements are at hand.
-    operations: the multiplications, the last one first: "multiply" or "divide", and the turn of the
-        number among the operands.
-    node: of autograd, the first operation that multiplied; its input is the loss without them.
+    operations: the multiplications, the last one first: "multiply" or "divide", and the position of
+        the number among the operands.
+    node: autograd's node of the first multiplication; its input is the loss without any.
     """
 
     number: torch.Tensor
@@ -49,14 +49,15 @@ class InnerFactor(NamedTuple):
 
 
 def inner_factor(loss: torch.Tensor) -> InnerFactor | None:
-    """The product of the numbers that `loss`, of one element, was multiplied by last; None if there
-    is none."""
+    """The product of the numbers that `loss`, of one element, was last multiplied by; None if there
+    is no such number."""
     if loss.numel() != 1:
         return None
     numbers: list[torch.Tensor] = []
     operations: list[tuple[str, int]] = []
     first, node = None, loss.grad_fn
-    # A mode would get a number of Python's in the place of the tensor that autograd keeps of it.
+    # Under a dispatch mode, autograd would show a Python number in the place of the tensor that it
+    # keeps.
     with torch.no_grad(), torch._C._DisableTorchDispatch():
         for _ in range(_MOST_NODES):
             if node is None:
@@ -80,12 +81,12 @@ def inner_factor(loss: torch.Tensor) -> InnerFactor | None:
 
 
 def _number_of(node: Any) -> tuple[int, torch.Tensor] | None:
-    """What an operation multiplies or divides a tensor of one element by, as float64, and its turn
-    among the operands."""
+    """The number that an operation multiplies or divides a tensor of one element by, as float64,
+    and its position among the operands."""
     following = node.next_functions
     if node.name() not in _SCALING or sum(one is not None for one, _ in following) != 1:
         return None
-    # A number of Python's is no operand of autograd's, and comes last.
+    # A Python number is no operand of autograd's, and comes last.
     turn = next((turn for turn, (one, _) in enumerate(following) if one is None), 1)
     if turn == 0 and node.name() == _DIVIDES:
         return None
@@ -96,6 +97,6 @@ def _number_of(node: Any) -> tuple[int, torch.Tensor] | None:
     if isinstance(kept, FakeTensor) or kept.is_meta:
         return turn, torch.full((), math.nan, dtype=torch.float64)
     if kept.device.type == "cpu":
-        # Not from the tensor: that of a number of Python's stays of no type.
+        # Makes a new tensor: autograd's tensor of a Python number has no fixed type.
         return turn, torch.tensor(kept.item(), dtype=torch.float64)
     return turn, kept.detach().double().reshape(())

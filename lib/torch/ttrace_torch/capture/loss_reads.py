@@ -2,7 +2,7 @@
 
 Labels are often recorded where no `microbatch()` is open, before a forward that begins the next
 micro-batch, or inside a pipeline schedule. A loss keeps the tensors that it reads for its backward.
-They are looked at where they lie, without unpacking: hooks on saved tensors stay untouched.
+These are read in place, without unpacking, so that hooks on saved tensors stay untouched.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from ttrace_torch.base.microbatch import Batch
 from ttrace_torch.layout.dtensor import storage_of
 
-# A loss is made of few operations; behind them begins the model.
+# A loss is made of few operations; before them comes the model.
 _MOST_NODES = 256
 _SAVED = "_raw_saved_"
 
@@ -48,7 +48,7 @@ class LossReads:
         self._read.append((batch, found))
 
     def batches_of(self, place: Place | None) -> list[Batch]:
-        """The micro-batches of the losses that read all that lies there, each once."""
+        """The micro-batches of the losses that read all elements at `place`, each once."""
         if place is None:
             return []
         address = place.reference.cdata
@@ -61,7 +61,7 @@ class LossReads:
 
 
 def _saved_tensors(loss: torch.Tensor) -> Iterator[torch.Tensor]:
-    """What the operations nearest to a loss have kept."""
+    """The tensors that the operations nearest to a loss keep for their backward."""
     nodes = [] if loss.grad_fn is None else [loss.grad_fn]
     seen = set(nodes)
     for node in nodes:

@@ -40,7 +40,7 @@ _OPERATIONS = {
 
 # Limit of operations per list, as many as a report shows; a loss may have hundreds.
 MOST = 16
-# Nodes that are no operations of the job: gradient accumulation, and those of a plan.
+# Nodes that are no operations of the job: gradient accumulation, and the nodes of a plan.
 _NO_OPERATIONS = frozenset({"AccumulateGrad", *NODES})
 
 

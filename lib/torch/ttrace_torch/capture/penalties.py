@@ -2,8 +2,8 @@
 
     (slope,) = torch.autograd.grad(output.sum(), x, create_graph=True)
 
-passes the model's outputs too, but what it computes there is no gradient of the loss, and the
-factors that the loss has of its own (micro-batches, a loss scale) are not in it.
+passes the model's outputs too, but computes no gradient of the loss there: the loss's own factors
+(micro-batches, a loss scale) are not in it.
 """
 
 from __future__ import annotations

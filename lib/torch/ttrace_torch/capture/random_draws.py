@@ -1,8 +1,8 @@
 """Random numbers that the model draws while it runs, recorded as data.
 
-What a module does with a draw (drop path, a jitter of the input of a router) follows from it like
-from any other input. A single number is left out: models draw those to decide in Python whether to
-skip a layer, and do so even where they never skip one.
+The results of a module that uses a draw (drop path, a jitter of a router's input) follow from it as
+from any other input. Single numbers are left out: models draw them to decide in Python whether to
+skip a layer, even if they never skip one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _METHODS = (
 
 @contextmanager
 def recorded_draws(record: Callable[[torch.Tensor], None]) -> Iterator[None]:
-    """Calls `record` with every tensor with dimensions that this thread draws inside: another one
+    """Calls `record` with every tensor with dimensions that this thread draws inside. Other threads
     may draw for the data of the next step."""
     thread = get_ident()
 

@@ -39,7 +39,7 @@ def watch_random_numbers(model: nn.Module, stack: ExitStack, tell: Callable[[str
 
 
 def _states() -> list[torch.Tensor]:
-    """Of the default generators of the CPU and of the current GPU."""
+    """The states of the default generators of the CPU and of the current GPU."""
     states = [torch.get_rng_state()]
     if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         states.append(torch.cuda.get_rng_state())

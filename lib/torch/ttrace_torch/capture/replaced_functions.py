@@ -1,4 +1,4 @@
-"""Functions of torch that do something more for a while."""
+"""Replaces functions of torch for a while."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def replaced_functions(
     replaced: list[tuple[Any, str, Any]] = []
     for owner, names in named:
         for name in names:
-            # What a class inherits is no attribute of its own, and must not become one.
+            # An inherited function is no attribute of the class itself, and must not become one.
             own = vars(owner).get(name)
             setattr(owner, name, around(getattr(owner, name)))
             replaced.append((owner, name, own))

@@ -43,7 +43,7 @@ class Selection:
     patterns: tuple[str, ...] | None = None
 
     def takes(self, name: str) -> bool:
-        """Whether values named so are recorded that belong to no module."""
+        """Whether values of this name, which belong to no module, are recorded."""
         return self.patterns is None or any(matching(one, [name]) for one in self.patterns)
 
     def facts(self) -> dict[str, Any]:

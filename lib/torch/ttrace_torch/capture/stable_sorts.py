@@ -1,10 +1,9 @@
 """Sorts of whole numbers that keep equal ones in their order, while a step is traced.
 
-Experts take their tokens in the order of a sort by expert. Which of several equal numbers comes
-first is up to the kernel (AVX-512, a bitonic network, a radix sort), and no run is wrong for it;
-but what lies between such a sort and the way back has its rows in that order, and two healthy runs
-could not be compared, nor one be computed again. Asked for a stable order, every kernel gives the
-same.
+Experts take their tokens in the order of a sort by expert. The kernel (AVX-512, a bitonic network,
+a radix sort) decides which of several equal numbers comes first, and every choice is right. But all
+tensors between such a sort and its inverse have their rows in that order: two healthy runs could
+not be compared, and no run could be recomputed. In a stable order, every kernel gives the same.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ _SORTS = ("sort", "argsort")
 
 @contextmanager
 def stable_sorts() -> Iterator[None]:
-    """Makes `sort` and `argsort` of whole numbers stable inside, for whom did not say otherwise."""
+    """Makes `sort` and `argsort` of whole numbers stable inside, unless a call sets `stable`
+    itself."""
     with replaced_functions([(torch, _SORTS), (torch.Tensor, _SORTS)], _stable):
         yield
 

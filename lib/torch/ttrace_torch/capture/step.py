@@ -41,10 +41,10 @@ class Step:
         # The gradients that were recorded before the optimizer asked for them: parameter -> the
         # tensor, and how often it had been changed in place.
         self.recorded_gradients: dict[str, tuple[torch.Tensor, int]] = {}
-        self.gradients_changed = False  # between that and the optimizer's step
+        self.gradients_changed = False  # after they were recorded, before the optimizer's step
         self.in_microbatch = False
         self.reads = LossReads()
-        # Numbers of which no loss is known that reads them.
+        # Recorded numbers that no known loss reads so far.
         self.held: list[HeldNumber] = []
         self.clip_norm: float | None = None
         self.clipping: Clipping | None = None
@@ -53,15 +53,16 @@ class Step:
         self.spoiled: str | None = None
 
 
-# Above all numbers of micro-batches, provisional ones too.
+# Larger than all numbers of micro-batches, provisional ones too.
 _HELD = 1 << 31
 
 
 @dataclass
 class HeldNumber:
-    """A recorded tensor whose micro-batch may yet show.
+    """A recorded tensor whose micro-batch is not known yet.
 
-    tensor: as long as the job has it. version: of its elements when it was recorded.
+    tensor: a weak reference.
+    version: that of its elements when it was recorded.
     """
 
     name: str
@@ -97,8 +98,8 @@ def note_loss(step: Step, loss: torch.Tensor) -> None:
 
 
 def numbers_of_held(step: Step) -> dict[int, int | None]:
-    """Provisional number -> that of the micro-batch which a held number turned out to be of; None
-    for the step."""
+    """Provisional number -> number of the micro-batch that a held number turned out to belong to;
+    None for the step."""
     found: dict[int, int | None] = {}
     for turn, held in enumerate(step.held):
         found[_HELD + turn] = number_of(held.batches[0]) if held.batches else None
@@ -114,7 +115,7 @@ def _settle(step: Step, held: HeldNumber, batch: Batch) -> None:
     if tensor is None or _version_of(tensor) != held.version:
         return
     if len(held.batches) == 1 and not isinstance(batch, MicroBatches):
-        # What is stored already gets its number when the step ends.
+        # Tensors that are stored already get their number when the step ends.
         step.recorder.observe(Key(step.number, batch, "scalar", held.name), tensor)
     else:
         record_value(step, "scalar", held.name, tensor, held.placements, batch)
@@ -156,9 +157,9 @@ def record_value(
 def record_loss(
     step: Step, loss: torch.Tensor, placements: Placements | None, gradient: str | None
 ) -> None:
-    """Records the loss of the current micro-batch, and in its backward what the script multiplies
-    it by (a weight, 1 / micro-batches, a scale), as the `grad_output` of `gradient`, unless that is
-    None. What the loss was multiplied by before is recorded with it, as a scalar."""
+    """Records the loss of the current micro-batch. Its backward records the factor that the script
+    multiplies it by (a weight, 1 / micro-batches, a scale), as the `grad_output` of `gradient`,
+    unless that is None. A factor from before it was recorded is recorded with it, as a scalar."""
     if gradient is not None:
         _record_inner_factor(step, loss, placements or {}, gradient)
     key = record_value(step, "loss", LOSS, loss, placements, step.calls.microbatch)
@@ -169,9 +170,9 @@ def record_loss(
 
 
 def _record_inner_factor(step: Step, loss: torch.Tensor, placements: Placements, name: str) -> None:
-    """Records what the terms of a loss were multiplied by before it was recorded.
+    """Records the factor that the terms of a loss were multiplied by before it was recorded.
 
-    Of a loss of which ranks hold terms there is none: each may divide by a number of its own.
+    Does nothing for a loss of which ranks hold terms: each rank may divide by a number of its own.
     """
     batch = step.calls.microbatch
     whole = all(isinstance(one, Replicate) for one in placements.values())
@@ -193,7 +194,8 @@ def _version_of(tensor: torch.Tensor) -> int:
 
 
 def record_gradient_factor(step: Step, factor: Number) -> None:
-    """Records what a script has multiplied the gradients of the step by, where data decide that."""
+    """Records the factor by which a script has multiplied the gradients of the step, if it depends
+    on data."""
     with step.recorder.guarded(Key(step.number, None, "scalar", GRADIENT_FACTOR)):
         number = torch.as_tensor(factor).detach().double().reshape(())
         record_value(step, "scalar", GRADIENT_FACTOR, number, None)

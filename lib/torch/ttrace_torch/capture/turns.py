@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ttrace_torch.errors import TraceError
 
-# Above all numbers that a job gives.
+# Larger than all numbers that a job gives.
 _PROVISIONAL = 1 << 30
 
 
@@ -54,7 +54,7 @@ class Turns:
 
     @property
     def first(self) -> int:
-        """A number for what comes before the first micro-batch."""
+        """A number for tensors that come before the first micro-batch."""
         return self._rank
 
     def final(self) -> dict[int, int]:

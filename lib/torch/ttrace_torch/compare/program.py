@@ -49,7 +49,7 @@ def run_program(
     limit: seconds after which it is ended.
     """
     program = require_program()
-    # What it says is shown by the caller, who knows how wide and in which colours.
+    # The caller shows the output, and knows its width and colours.
     environment = {**os.environ, "COLUMNS": "100000", "NO_COLOR": "1"}
     try:
         return subprocess.run(
@@ -68,7 +68,7 @@ def run_program(
 
 
 def last_line(done: subprocess.CompletedProcess[str]) -> str:
-    """What it said last: the reason, where it could not do what it was asked for."""
+    """The last line of its output: the reason, if it failed."""
     lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
     if lines:
         return lines[-1]

@@ -188,7 +188,7 @@ class Script:
         return node
 
     def _arguments(self, step: ast.Call) -> str:
-        """Of trace(): the model and the optimizer, or the engine."""
+        """The arguments of trace(): the model and the optimizer, or the engine."""
         engine = self._assigned_from(lambda called: called == "deepspeed.initialize")
         if engine is not None:
             return engine[0].strip("()").split(",")[0]

@@ -50,7 +50,7 @@ class Listener(Protocol):
         """A context for an evaluation of the optimizer's closure after the first one of a step."""
 
     def spoil(self, why: str) -> None:
-        """What the step records would be wrong: it is dropped when it ends."""
+        """Marks the step's records as wrong: they are dropped when it ends."""
 
 
 class Watch(Protocol):
@@ -66,8 +66,8 @@ class Watch(Protocol):
         """The optimizer's state at the beginning of the coming step."""
 
     def held(self, names: ModelNames) -> set[str] | None:
-        """The parameters of which the optimizer's groups hold the tensor, or a copy that it updates
-        in its place; None where this rank alone cannot tell."""
+        """The parameters whose tensor, or a copy updated in its place, the optimizer's groups hold;
+        None if this rank alone cannot tell."""
 
 
 @dataclass
@@ -93,7 +93,7 @@ class Framework:
 
     # The word of `trace(framework=...)`.
     name = "none"
-    # What the manifest says.
+    # The framework's name in the manifest.
     label = "PyTorch"
     # Whether each forward of the whole model with a backward of its own is a micro-batch.
     counts_forwards = True
@@ -101,7 +101,7 @@ class Framework:
     numbers_microbatches = False
     # Whether the user gives the optimizer.
     expects_optimizer = True
-    # Number of ranks of a job that nothing describes; 1 otherwise.
+    # Number of ranks if nothing describes how the job is distributed; 1 otherwise.
     _bare = 1
 
     def __init__(self, model: Any) -> None:
@@ -128,7 +128,7 @@ class Framework:
         if mesh is not None:
             return mesh, meshes
         self._bare = world_size()
-        # Whatever the ranks share out, it is not the model.
+        # The ranks may share out data, but not the model.
         return Mesh() if self._bare == 1 else Mesh({"dp": self._bare}), meshes
 
     def layouts(self, names: ModelNames, described: Sequence[str]) -> Assignment:
@@ -147,8 +147,8 @@ class Framework:
         return {}
 
     def data_ranks(self) -> tuple[int, ...] | None:
-        """The data-parallel ranks that this one belongs to, in the order of their numbers; None
-        where no wrapper deals out data, and the axes of the mesh have to say it."""
+        """The data-parallel ranks that this one belongs to, in the order of their numbers; None if
+        no wrapper deals out data, so that the axes of the mesh decide."""
         return None
 
     def shares_batch(self, inputs: Sequence[torch.Tensor], ranks: Collection[int]) -> bool:

@@ -56,7 +56,7 @@ _VIEWS = frozenset({"View", "UnsafeView", "ReshapeAlias"})
 # Operations along the dimension `_saved_dim`, which leave all others as they are.
 _ALONG = frozenset({"Slice", "Split", "SplitWithSizes", "Cat", "Softmax", "LogSoftmax", "Cumsum"})
 _REDUCTIONS = frozenset({"Mean", "Sum", "Amax", "Logsumexp", "Var"})
-# Functions of transformers that sum up over the ranks: the value, or the gradient that comes back.
+# Functions of transformers that sum over the ranks: first the value, then the gradient coming back.
 REDUCTIONS_OF_VALUES = frozenset({"_AllReduceForward"})
 REDUCTIONS_OF_GRADIENTS = frozenset({"_AllReduceBackward"})
 _NORMS = frozenset({"NativeLayerNorm", "FusedRmsNorm"})
@@ -135,8 +135,8 @@ def _dim_after_sum(node: Any, dim: int, shape: Shape, out: Shape) -> int | None:
 
 
 def _product(name: str, place: int, given: Placement) -> Placement | None:
-    """Of matrices: the rows of the first one and the columns of the second are those of the
-    product, batches are independent."""
+    """A product of matrices: it has the rows of the first and the columns of the second; batches
+    are independent."""
     dim = given.dim  # type: ignore[attr-defined]
     if name == "Bmm":
         return given if dim == 0 or dim == place + 1 else None
@@ -145,12 +145,12 @@ def _product(name: str, place: int, given: Placement) -> Placement | None:
 
 
 def _viewed(given: Placement, shape: Shape, out: Shape) -> Placement | None:
-    """A cut dimension under a change of shape: a cut of runs of elements, each in two."""
+    """The placement of a cut dimension after a change of shape: it cuts runs of elements."""
     dim: int = given.dim  # type: ignore[attr-defined]
     for start, stop, first, last in _groups(shape, out):
         if not start <= dim < stop:
             continue
-        # Number of runs of elements in this group of dimensions that are cut, each on its own.
+        # Number of runs of elements in this group of dimensions; each run is cut on its own.
         runs = prod(shape[start:dim]) * (given.stride if isinstance(given, Strided) else 1)
         places = [
             e for e in range(first, last) if runs % prod(out[first:e]) == 0 and out[e] % _left(
@@ -195,7 +195,7 @@ def _groups(shape: Shape, out: Shape) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _cuts_runs(node: Any, given: Strided, shape: Shape) -> bool:
-    """Whether a split gives each run of a dimension of its own, as of gate and up."""
+    """Whether a split gives each run of a dimension a tensor of its own, such as gate and up."""
     along = _signed(node._saved_dim, len(shape)) == given.dim
     return along and int(node._saved_split_size) * given.stride == shape[given.dim]
 

@@ -85,7 +85,7 @@ def _judged(node: Any) -> Verdict:
         return {}
     known = all(one.metadata[_KEY] is not None for _, one, _ in cut)
     if node.name() in NODES:
-        # A plan's tensor has the placements of the one it replaces.
+        # A plan's tensor has the placements of the tensor that it replaces.
         found: Verdict = cut[0][1].metadata[_KEY]
     else:
         found = _after(node, cut) if known else None
@@ -117,7 +117,8 @@ def _after(node: Any, cut: list[tuple[int, Any, int]]) -> Verdict:
 
 
 def _mark_sources(last: Any, axes: frozenset[str] | None) -> None:
-    """Notes that gradients reach `last`, of a whole tensor, from a part of the ranks' results.
+    """Notes that gradients reach `last`, the node of a whole tensor, from each rank's part of a
+    result.
 
     Its parameters' gradients are then terms of a sum over `axes`; None if it is not known.
     """
@@ -126,7 +127,7 @@ def _mark_sources(last: Any, axes: frozenset[str] | None) -> None:
         node = stack.pop()
         variable = getattr(node, "variable", None)
         if variable is not None:
-            # Its node may outlive the step, and with it what an earlier step has noted there.
+            # Its node may outlive the step, with the notes of an earlier step.
             sums = _SUMS_OF.setdefault(id(variable), (weakref.ref(variable), set()))[1]
             sums.update([_UNKNOWN] if axes is None else axes)
             continue
@@ -160,7 +161,7 @@ def forget() -> None:
 
 
 def declare(tensor: torch.Tensor, placements: Placements) -> None:
-    """Takes the placements of a tensor as known; all that is computed from it follows."""
+    """Takes the placements of a tensor as known: those of tensors computed from it follow."""
     if is_dtensor(tensor) or tensor.grad_fn is None:
         return
     rank = tensor.dim()

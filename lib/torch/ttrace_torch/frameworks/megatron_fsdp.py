@@ -76,7 +76,8 @@ class MegatronFSDP(Framework):
 
     def held(self, name: str, parameter: nn.Parameter, kind: str) -> torch.Tensor | None:
         local = storage_of(parameter).detach()
-        # A rank that holds nothing of a parameter that is trained has no gradient to tell of that.
+        # A rank that holds nothing of a trained parameter has no gradient, and still records an
+        # empty shard.
         if kind != "main_grad" or (local.numel() == 0 and parameter.requires_grad):
             return local
         return None if parameter.grad is None else storage_of(parameter.grad)
@@ -94,7 +95,7 @@ class _Watch(OptimizerWatch):
         self._placements = placements
 
     def entries(self, step: int, names: ModelNames) -> list[dict[str, Any]]:
-        # It makes a step of its own before training, without the parameters of which a rank holds
+        # It makes a step of its own before training, but not for parameters of which a rank holds
         # nothing: other ranks know how often these were updated.
         empty = {name for name, p in names.parameters.items() if not storage_of(p).numel()}
         entries = super().entries(step, names)

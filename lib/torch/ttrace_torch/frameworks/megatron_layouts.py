@@ -86,7 +86,7 @@ class _Rules:
     def of(self, name: str, module: nn.Module) -> ModuleLayout | None:
         """The layout of module `name`; None for an unknown class."""
         local = name.rpartition(".")[2]
-        # Those of latent attention norm what is projected down, which is no head's.
+        # The norms of latent attention take the down-projected tensor, which belongs to no head.
         latent = getattr(self._config, "multi_latent_attention", False)
         if local in ("q_layernorm", "k_layernorm") and not latent:
             heads = self._on(cp=Zigzag(0), tp=Shard(2))
@@ -110,7 +110,8 @@ class _Rules:
     def _word_embedding(self, name: str, module: nn.Module) -> ModuleLayout:
         if not getattr(module, "reduce_scatter_embeddings", False):
             return ModuleLayout(self._tokens, self._tokens)
-        # Scattered within the embedding, and transposed for that; the whole model's output is not.
+        # The embedding scatters its output, and transposes it for that; the whole model's output is
+        # not transposed.
         output = self._on(cp=Zigzag(1), tp=Shard(1))
         return ModuleLayout(self._tokens, output, output_swap=(0, 1))
 

@@ -65,7 +65,7 @@ class MegatronOptimizerWatch:
     def held(self, names: ModelNames) -> set[str] | None:
         """The parameters of which the groups hold the tensor, a wider copy, or this rank's shard.
 
-        None for a distributed optimizer that holds some: what it lacks, other ranks hold.
+        None for a distributed optimizer that holds some: other ranks hold the others.
         """
         known = [(one, held_in(one.optimizer, by_id)) for one, by_id in self._known(names)]
         if all(held is None for _, held in known):

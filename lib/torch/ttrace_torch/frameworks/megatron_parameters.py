@@ -38,7 +38,7 @@ def parameter_layouts(
         of_heads = not getattr(config, "multi_latent_attention", False)
         norm = name.rpartition(".")[0].endswith(("q_layernorm", "k_layernorm"))
         if sizes["tp"] > 1 and norm and of_heads:
-            # Shared by all heads, of which each rank has its own.
+            # All heads share it, and each rank has heads of its own.
             raw["tp"] = Partial("sum")
         if name == TIED and sizes["pp"] > 1 and _tied(parts):
             raw["pp"] = Partial("sum")

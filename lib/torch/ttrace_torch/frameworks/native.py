@@ -166,7 +166,7 @@ class Native(Framework):
         return {self._stage_axis: Only(first)}, {self._stage_axis: Only(last)}
 
     def _declare(self, tensor: torch.Tensor, placements: Placements) -> None:
-        """Takes the user's layout of a tensor for granted in all that is computed from it."""
+        """Takes the user's layout of a tensor as known for all tensors computed from it."""
         declare(tensor, {a: one for a, one in placements.items() if a in self._tensor_axes})
 
     def _rule(self, further: Placements | None) -> Rule:
@@ -188,7 +188,8 @@ class Native(Framework):
 
 
 class GradientByGraph(ParameterLayout):
-    """A whole parameter of a tensor-parallel model: the graph tells what its raw gradient is."""
+    """A whole parameter of a tensor-parallel model: the graph tells the placements of its raw
+    gradient."""
 
     def __init__(self, parameter: nn.Parameter, axes: set[str]) -> None:
         super().__init__()

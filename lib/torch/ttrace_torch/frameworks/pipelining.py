@@ -129,7 +129,7 @@ class _Chunks:
         self._tracer = tracer
         self._turns = turns
         self._shares_batch = shares_batch
-        # That whose forward has begun, but not yet that of the stage's module.
+        # The chunk whose forward has begun, while that of the stage's module has not.
         self._next: int | None = None
         self._runs = 0
         # The chunks that the current run has begun.
@@ -171,7 +171,7 @@ class _Chunks:
         try:
             return self._tracer.microbatch(self._number(chunk))
         except TraceError:
-            return nullcontext()  # said in the forward
+            return nullcontext()  # the forward has said so
 
     def _evaluates(self) -> bool:
         return not getattr(self._stage, "has_backward", True)

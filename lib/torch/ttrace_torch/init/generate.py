@@ -131,7 +131,7 @@ def _run_words(key: int, starts: Array, length: int) -> Array:
 
 
 def _aligned_words(key: int, first: Array, lane: int, length: int) -> Array:
-    """As `_run_words`, for runs that all begin at word `lane` of a block of four."""
+    """Does what `_run_words` does, for runs that all begin at word `lane` of a block of four."""
     blocks = (first >> np.uint64(2))[:, None] + np.arange(-(-(lane + length) // 4), dtype=np.uint64)
     words = words_at(key, blocks.reshape(-1))
     return words.reshape(first.size, -1)[:, lane : lane + length]

@@ -11,8 +11,8 @@ from ttrace_torch.layout.layouts import Layout
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.layout.placements import Placements, Replicate, mesh_name_of
 
-# Axes by their usual names: the ranks of the first get samples of their own, those of the others
-# see the same ones.
+# Axes by their usual names: ranks along the first ones get samples of their own, ranks along the
+# others see the same samples.
 _DEALT = ("dp", "dp_replicate", "dp_shard")
 _SHARED = ("cp", "tp", "pp", "sp")
 _EXPERTS = "ep"
@@ -23,9 +23,8 @@ class DataRanks:
     """The ranks that get samples of their own and are equal in all else.
 
     ranks: in the order of their numbers, this rank among them.
-    place: this rank's number among them, and how many they are; None where nobody says.
-    unknown: axes of which neither their name nor an argument says whether their ranks get samples
-        of their own.
+    place: this rank's number among them, and their number; None if not known.
+    unknown: axes of which neither name nor arguments say whether their ranks get own samples.
     """
 
     ranks: tuple[int, ...]
@@ -34,7 +33,7 @@ class DataRanks:
 
     @property
     def doubt(self) -> str | None:
-        """A sentence about the axes of which nothing is known; None without any."""
+        """A sentence about the axes in `unknown`; None without any."""
         if not self.unknown:
             return None
         one = len(self.unknown) == 1
@@ -95,7 +94,8 @@ def _checked(
             )
     if len(set(axes)) < len(axes):
         raise TraceError(f"dp_axis={given!r} names an axis twice")
-    # A mesh without data parallelism lacks the axis; one with another axis shows a slip.
+    # A mesh without data parallelism may lack all of these; with axes of unknown meaning, one of
+    # these is misspelt.
     if axes and open_axes and not any(axis in mesh.axes for axis in axes):
         raise TraceError(f"dp_axis={given!r}: the mesh has the axes {', '.join(mesh.axes)}")
     return axes

@@ -133,7 +133,7 @@ class ModuleLayout:
     def _fitting(
         self, given: Placements, index: int, tensor: torch.Tensor, side: str
     ) -> Placements:
-        """Those of a module's one dictionary of placements that hold for its `index`-th tensor."""
+        """The placements of a module's one dictionary that hold for its `index`-th tensor."""
         firsts = self._first.setdefault(side, {})
         kept = {}
         for axis, placement in given.items():
@@ -146,7 +146,7 @@ class ModuleLayout:
             if extent is not None and (index <= first or elements is None):
                 firsts[dim] = first, elements = index, extent
             if extent == elements:
-                # A module whose tensors all lack the dimension: the recorder says so.
+                # If all tensors of the module lack the dimension, the recorder reports it.
                 kept[axis] = placement
             elif self.passed_over is not None:
                 has = f"has {extent} elements" if extent is not None else "has no elements"

@@ -108,7 +108,7 @@ def _listed(optimizers: Any) -> list[Any]:
 
 
 def _is_of(optimizer: Any, optimizers: Any) -> bool:
-    """Whether it is one of them, or what one of them wraps."""
+    """Whether `optimizer` is one of them, or is wrapped by one of them."""
     return any(optimizer in (one, getattr(one, "optimizer", None)) for one in _listed(optimizers))
 
 

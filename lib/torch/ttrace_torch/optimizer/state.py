@@ -74,8 +74,8 @@ def record_states(
 
     A tensor of another shape than the updated one is recorded if the parameter is replicated.
     Otherwise its layout is unknown and it is left out, as a tensor that does not fit its layout.
-    So is a range of a parameter whose main gradient lies as the parameter does: taken for replicas,
-    healthy ranges would be blamed for their differences.
+    So is a range of a parameter whose main gradient has the parameter's own layout: the ranges
+    would be taken for replicas, and healthy ones would be blamed for their differences.
     """
     met: dict[str, torch.dtype] = {}
     owned: set[str] = set()

@@ -13,9 +13,9 @@ class Unwrapped:
 
     optimizer: the one that makes the steps, or a list of several; None without one.
     scaler: the GradScaler that a wrapper holds.
-    deals_in_turn: whether what made the wrapper deals out the batches too: rank d of D has number
-        n · D + d as its n-th.
-    shares_out_state: whether each rank has the state of some parameters alone.
+    deals_in_turn: whether the library of the wrapper deals out the batches too: rank d of D has
+        number n · D + d as its n-th.
+    shares_out_state: whether each rank has the state of some parameters only.
     """
 
     optimizer: Any = None
@@ -31,7 +31,7 @@ class OptimizerWrapper(Protocol):
         """Whether `optimizer` is one."""
 
     def unwrapped(self, optimizer: Any) -> Unwrapped:
-        """What is inside: at most one further optimizer, which is asked about in turn."""
+        """What is inside: at most one further optimizer, which may be a wrapper too."""
 
 
 _registered: list[OptimizerWrapper] = []

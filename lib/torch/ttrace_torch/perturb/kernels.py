@@ -1,11 +1,11 @@
 """Noise runs compute convolutional networks with other kernels than the reference.
 
-Each layer of a candidate rounds anew, by as much as its kernels do: oneDNN adds up the products of
-a convolution in blocks, PyTorch's own kernels one after the other; the statistics of a norm are
-added up in binary64 or binary32, as the tensor lies in memory; sums are cut by the number of
-threads. In transformers one perturbed activation at the front shows as much. In networks with
-convolutions it does not: a healthy ResNet-50 without oneDNN was 1.5 times as far off as three noise
-runs allowed, a wav2vec 2 twice. So a noise run of such a network takes the other kernels on a CPU.
+Each layer of a candidate adds the rounding of its own kernels: oneDNN adds up the products of a
+convolution in blocks, PyTorch's own kernels one after the other; the statistics of a norm are added
+up in binary64 or binary32, as the tensor lies in memory; sums are cut by the number of threads. In
+transformers one perturbed activation at the front shows as much. In networks with convolutions it
+does not: a healthy ResNet-50 without oneDNN was 1.5 times as far off as three noise runs allowed, a
+wav2vec 2 twice. So a noise run of such a network takes the other kernels on a CPU.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 def other_kernels(modules: Iterable[nn.Module]) -> Iterator[None]:
     """Takes other kernels from the first convolution that runs until the context ends.
 
-    Leaves networks as they are that have no weight of a convolution, have a parameter narrower than
-    float32, or run under autocast: products of narrow types are oneDNN's as well, and many times
-    slower without it.
+    Does nothing for networks that have no convolution's weight, have a parameter narrower than
+    float32, or run under autocast: oneDNN computes products of narrow types too, which are many
+    times slower without it.
     """
     modules = list(modules)
     own = {module: list(module.parameters(recurse=False)) for module in modules}
@@ -63,7 +63,7 @@ def other_kernels(modules: Iterable[nn.Module]) -> Iterator[None]:
 
 
 def _take_others(stack: ExitStack) -> None:
-    # Not `flags`: it sets all others as well, one of which warns.
+    # `flags` is not used: it sets all other flags as well, one of which warns.
     stack.callback(mkldnn.set_flags, mkldnn.enabled)
     mkldnn.set_flags(not mkldnn.enabled)  # type: ignore[no-untyped-call]
     stack.callback(torch.set_num_threads, torch.get_num_threads())
@@ -73,7 +73,7 @@ def _take_others(stack: ExitStack) -> None:
 def _turn_channels(norm: nn.Module, stack: ExitStack) -> None:
     """Lets a batch or group norm compute with channels last where they lie first, and vice versa.
 
-    What comes before and after it, forward and backward, gets its values as they lie without.
+    Modules before and after it, forward and backward, get their values in the usual layout.
     """
 
     def before(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -86,7 +86,7 @@ def _turn_channels(norm: nn.Module, stack: ExitStack) -> None:
         formats = _formats(args)
         if formats is None:
             return None
-        turned, given = formats  # of the arguments as `before` left them
+        turned, given = formats  # `args` are those that `before` returned
         if output.requires_grad:
             output.register_hook(lambda gradient: gradient.contiguous(memory_format=turned))
         return output.contiguous(memory_format=given)

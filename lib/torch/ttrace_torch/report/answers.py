@@ -27,7 +27,7 @@ class Report:
     verdict: a word of the command, such as "match", "holds", "diverged"; exit_code: what the
     command ended with, 0 where all is well. findings: what is wrong, the first of the step first,
     one for each sentence. results: the tensors. name, data: of the file, and its bytes.
-    Printed it is the text report, in a notebook the page, both by `ttrace report show`.
+    It prints as the text report, and in a notebook as the page, both by `ttrace report show`.
     """
 
     read_schema: ClassVar[str]
@@ -110,7 +110,7 @@ class CompareReport(Report):
 
 
 def _sentences(frontier: Sequence[Finding], groups: Sequence[Group]) -> Iterator[Finding]:
-    """Of findings that are alike the one that is shown, with the sentence and the keys of all."""
+    """Yields one finding for all that are alike: the one that is shown, with the keys of all."""
     group_of = {one.id: one for one in groups}
     finding_of = {one.id: one for one in frontier}
     for one in frontier:

@@ -1,7 +1,7 @@
 """Dataclasses over JSON: a field says how its member is read.
 
-A file may hold anything: what a member must be is checked, and the sentence says where it is not.
-Members that no field reads are passed over; `json` of every object has all of them.
+A file may hold anything: readers check every member, and the sentence says which one is wrong.
+Members that no field reads are ignored; `json` of every object has all of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Callable, TypeVar
 
 from ttrace_torch.report.errors import ReportError
 
-# Takes a value and where it stands, and returns what the field is. Throws ReportError.
+# Takes a value and its place in the file, and returns the field's value. Throws ReportError.
 Reader = Callable[[Any, str], Any]
 Made = TypeVar("Made")
 
@@ -87,7 +87,7 @@ def flag(value: Any, where: str) -> bool:
 
 
 def number(value: Any, where: str) -> float:
-    """Also "nan", "inf" and "-inf", which JSON has no numbers for."""
+    """A number, or "nan", "inf" or "-inf", which are no numbers in JSON."""
     if type(value) in (int, float) or value in _NOT_FINITE:
         try:
             return float(value)
@@ -103,7 +103,7 @@ def table(value: Any, where: str) -> dict[str, Any]:
 
 
 def maybe(read: Reader) -> Reader:
-    """`null` is None."""
+    """A reader that takes `null` for None."""
     return lambda value, where: None if value is None else read(value, where)
 
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _FINE, _WRONG = "#4878a8", "#c0392b"
-# What used less is drawn here: a value that is exact used nothing, and has no logarithm.
+# The least share that is drawn: an exact value used 0, which has no logarithm.
 LEAST = 1e-4
 _IS_WRONG = ("diverged", "replica_conflict", "incomparable", "broken")
-# From all that is fine to what is far beyond; what is allowed lies in the middle.
+# From far within the limit to far beyond it; the limit is in the middle.
 _SHADES = ("#eef4fa", "#9dbad7", "#f3b9a8", "#8c1c13")
 _MOST_ROWS = 100
 # Kinds in the order of a step.
@@ -50,12 +50,12 @@ def new_axes() -> Axes:
 
 
 def height(used: float, top: float) -> float:
-    """Where it is drawn: what is not finite at the top."""
+    """The height at which a share is drawn: at the top if it is not finite."""
     return max(used, LEAST) if math.isfinite(used) else top
 
 
 def top_of(values: Sequence[float]) -> float:
-    """Above all that is finite, and above what is allowed."""
+    """The top of the picture: above all finite shares, and above the limit."""
     return 3 * max([1.0, *(value for value in values if math.isfinite(value))])
 
 

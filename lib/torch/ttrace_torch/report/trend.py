@@ -32,8 +32,8 @@ class Trend:
         return self.text
 
     def used(self, worst: int = 10) -> dict[str, list[float | None]]:
-        """What the tensors that used most in any night used in each, by id; None where a night
-        lacks it."""
+        """For the tensors that used most in any night, by id, their share in each night; None if a
+        night lacks the tensor."""
         found: dict[str, list[float | None]] = {}
         for at, night in enumerate(self.nights):
             for one in night.results:

@@ -118,7 +118,7 @@ class Rewriter:
         return given if chosen else None
 
     def outputs(self, name: str, output: Any, turn: Turn, layout: ModuleLayout) -> Any:
-        """The output that replaces a module's `output`, so that gradients that come back are
+        """The output that replaces a module's `output`, so that gradients coming back are
         overwritten; None to keep it."""
         target = self._targets.get(name)
         if target is None or target.grad_outputs is None:
