@@ -99,7 +99,7 @@ class Coverage {
     for (std::size_t t = 0; t < specification.tensors.size(); ++t) {
       const specification::SpecifiedTensor& tensor = specification.tensors[t];
       TensorKey key = specification.key_of(t);
-      // What a module is given may be another name of what the model is given.
+      // The input of a module may be another name of an input of the model.
       const auto original = static_cast<std::uint32_t>(specification.original(t));
       const bool computed =
           has_origin(specification.tensors[original]) || (is_computed(key) && !tensor.same);

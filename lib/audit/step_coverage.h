@@ -1,5 +1,5 @@
-// What of a step a trace holds and an audit has judged. The step is what the specification says it
-// is: a trace that holds little of it has little that could be wrong.
+// How much of a step a trace holds, and an audit has judged. The step is what the specification
+// says it is: a trace that holds little of it has little that could be wrong.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@ class Value {
       : bits(content), type_and_key_(key << kTypeBits | static_cast<std::uint32_t>(type)) {}
 
   Type type() const { return static_cast<Type>(type_and_key_ & ((1U << kTypeBits) - 1)); }
-  // Of a member of an object: the number of its key.
+  // The number of its key, for a member of an object.
   std::uint32_t key() const { return type_and_key_ >> kTypeBits; }
   bool is_number() const {
     return type() == Type::kUnsigned || type() == Type::kNegative || type() == Type::kFloat;
@@ -35,7 +35,7 @@ class Value {
 
   // The bits of a number or bool. Of a string: where it begins in the text of all strings.
   std::uint64_t bits;
-  // Of a string: its length. Of all others: the index of the first value behind it and its
+  // The length of a string. For all others: the index of the first value behind it and its
   // children.
   std::uint32_t extent = 0;
 

@@ -82,7 +82,7 @@ std::map<std::string, Difference> modules_that_differ(const Implementations& ref
   return found;
 }
 
-// What the data flow of a run knows of a module's results.
+// What the data flow of a run says about a module's results.
 class Flow {
  public:
   explicit Flow(const trace::Manifest& manifest) {

@@ -120,7 +120,7 @@ struct TensorComparison : Pair {
   base::SharedValue<std::vector<std::string>> nearest;
 };
 
-// ‖C - R‖/‖R‖; infinite where the reference is zero and the candidate is not.
+// ‖C - R‖/‖R‖ over finite pairs; infinite where the reference is zero and the candidate is not.
 double relative_error(const measure::Measurement& measurement);
 // Share of the allowed error that is used, by the tensor or by the worst of its slices; infinite
 // where no error is allowed and there is one.

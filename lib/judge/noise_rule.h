@@ -38,8 +38,8 @@ struct NoiseEstimate {
 // noise, or if the grid has a single cell.
 NoiseEstimate estimate_of(const measure::MeasuredNoise& noise, const measure::Grid& grid);
 
-// Rounds `value` ≥ 0 up to three significant digits. Estimates that were just measured and
-// estimates read from a calibration have the same digits, so both judge alike.
+// Rounds `value` > 0 up to three significant digits; leaves 0, infinity and NaN as they are.
+// Measured estimates and those read from a calibration thus have the same digits and judge alike.
 double three_digits_up(double value);
 
 // The noise within a slice.

@@ -45,7 +45,7 @@ struct TileStats {
   void merge(const TileStats& later);
 };
 
-// Returns ‖C - R‖: at least max |C - R|, also where the squares underflow.
+// Norms over the finite pairs. ‖C - R‖ is at least max |C - R|, also where the squares underflow.
 double difference_norm(const TileStats& stats);
 double reference_norm(const TileStats& stats);
 double candidate_norm(const TileStats& stats);

@@ -49,7 +49,7 @@ namespace {
 
 using trace::OptimizerGroup;
 
-// As few digits as identify the value, at most nine.
+// Writes the fewest digits that identify the value, at most nine.
 std::string digits(double value) {
   const std::string shorter = base::short_number(value);
   return std::strtod(shorter.c_str(), nullptr) == value ? shorter : base::nine_digits(value);

@@ -21,7 +21,7 @@ using trace::TensorEntry;
 
 struct UpdateEntries {
   const TensorEntry* after = nullptr;
-  // What the optimizer updates: `main_param`, if any.
+  // The tensor that the optimizer updates: `main_param` if there is one.
   const TensorEntry* parameter = nullptr;
   const TensorEntry* gradient = nullptr;  // or null
   std::vector<const TensorEntry*> states;

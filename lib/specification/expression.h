@@ -55,7 +55,7 @@ struct NoExpression {
 };
 
 inline constexpr std::size_t kMostSteps = 100'000;
-// Of all operations of an expression together.
+// The most arguments of all operations of an expression together.
 inline constexpr std::size_t kMostArguments = 400'000;
 
 // Whether the trace holds a tensor of the specification.

@@ -21,11 +21,11 @@ namespace ttrace::specification {
 
 inline constexpr std::string_view kSpecificationSchema = "ttrace.specification/1";
 
-// What a file may hold; checked before anything is made of it.
+// The limits of a file; checked before anything is built from it.
 struct SpecificationLimits {
   std::uint64_t nodes = 10'000'000;  // of all patterns
   std::uint64_t tensors = 1'000'000;
-  // Of memory, while the file is read: the text, its JSON, and what is made of it.
+  // Memory while the file is read: the text, its JSON, and what is built from it.
   std::uint64_t bytes = std::numeric_limits<std::uint64_t>::max();
 };
 

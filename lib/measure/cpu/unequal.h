@@ -23,13 +23,13 @@ constexpr std::size_t kCountedAtOnce = sizeof(Bits) == sizeof(double) ? kWidth :
   return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ);
 }
 
-// Of 16 bits.
+// Elements of 16 bits.
 [[gnu::always_inline]] inline unsigned which_unequal(__m512i a, __m512i b) {
   return _mm512_mask_test_epi16_mask(_mm512_cmpneq_epi16_mask(a, b), _mm512_or_si512(a, b),
                                      _mm512_set1_epi16(0x7fff));
 }
 
-// Of 8 bits.
+// Elements of 8 bits.
 [[gnu::always_inline]] inline unsigned which_unequal(__m256i a, __m256i b) {
   return _mm256_mask_test_epi8_mask(_mm256_cmpneq_epi8_mask(a, b), _mm256_or_si256(a, b),
                                     _mm256_set1_epi8(0x7f));

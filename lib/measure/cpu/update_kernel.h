@@ -181,7 +181,7 @@ class BlockReplay {
     step_ = stored_ ? step_of<F32>(formula) : step_of<F64>(formula);
   }
 
-  // Of `count` ≤ kBlockElements elements from `first` on.
+  // Replays `count` ≤ kBlockElements elements from `first` on.
   void replay(std::size_t first, std::size_t count, double* replayed, double* bounds) {
     const char* columns[kUpdateInputs];
     for (std::size_t c = 0; c < kUpdateInputs; ++c) columns[c] = column(c, first, count);

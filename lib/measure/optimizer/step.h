@@ -76,7 +76,7 @@ struct UpdateStep {
 // Inf propagate as in the optimizer. Every element depends on its own inputs alone.
 UpdateFormula update_formula(const UpdateStep& step, bool has_buffer);
 
-// Returns min(1, clip_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ and Megatron clip.
+// Returns min(1, clip_norm / (norm + 1e-6)), as torch and Megatron clip; 1 if the norm is NaN.
 double clip_coefficient(double clip_norm, double norm);
 
 }  // namespace ttrace::measure

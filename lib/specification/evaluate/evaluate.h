@@ -14,7 +14,7 @@
 namespace ttrace::specification {
 
 // What else a run may have computed: every input and every rounded operation is off by up to its
-// unit roundoff; or nothing is rounded, and other ones of equal elements are chosen.
+// unit roundoff; or nothing is rounded, and choices take other ones of equal elements.
 struct Perturbation {
   std::uint64_t seed = 0;
   bool keeps_exact_leaves = false;  // inputs that are Leaf::exact are not off

@@ -16,7 +16,7 @@ namespace ttrace::specification {
 
 class FullJudging {
  public:
-  // Of one shape.
+  // `expected` and `recorded` have one shape.
   FullJudging(const Value& expected, const Value& recorded, tensor::DType dtype,
               const measure::ExecutionContext& context);
 

@@ -110,7 +110,7 @@ struct NormalizedRows {
     return unit * base::hypotenuse(element, row.mean) * row.scale;
   }
 
-  // Of the sum of squares, its root and the inverse.
+  // Roundings of the scale, for the sum of squares, its root and the inverse.
   static constexpr double kRoundingsOfScale = 2;
 };
 

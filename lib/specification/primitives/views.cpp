@@ -151,7 +151,7 @@ Shape windows_shape(const ShapeCall& call) {
   const std::int64_t size = call.attributes.integer("size");
   const std::int64_t step = call.attributes.integer("step");
   const std::int64_t spacing = call.attributes.integer("spacing");
-  constexpr std::int64_t kMost = std::int64_t{1} << 31U;  // their products are no overflow
+  constexpr std::int64_t kMost = std::int64_t{1} << 31U;  // so that products do not overflow
   if (size < 1 || step < 1 || spacing < 1 || size > kMost || spacing > kMost) {
     throw ShapeProblem{concat("there are no windows of ", size, " elements with the step ", step,
                               " and the spacing ", spacing)};

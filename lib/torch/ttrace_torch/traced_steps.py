@@ -96,7 +96,8 @@ class TracedSteps:
                 job.names.parameters, lambda: self.updates.record_before_clipping(step)
             )
             stack.enter_context(step.clipping.followed())
-            # Of several ranks each may draw numbers for its own part, which nothing places.
+            # With several ranks, each may draw numbers for its own part, and nothing gives their
+            # placement.
             if not compiled and len(job.output.meshes.ranks) == 1:
                 stack.enter_context(recorded_draws(hooks.record_draw))
             watch = stack.enter_context(job.framework.watch_step(listener, self._turns))

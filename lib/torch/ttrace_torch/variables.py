@@ -34,7 +34,7 @@ OF_TRACE = (
     SPECIFICATION,
     DONE,
 )
-# Those of compare_tensors, of the command `ttrace`, and of the repository's scripts and tests.
+# Variables of compare_tensors, of the command `ttrace`, and of the repository's scripts and tests.
 OF_OTHERS = (
     "TTRACE_LIBRARY",
     "TTRACE_CUBLAS",

@@ -59,7 +59,7 @@ TTRACE_DEVICE double input_at(const DeviceValues& values, std::uint64_t i) {
   return number_at(values, i);
 }
 
-// What a lane finds beside the sums of the pair.
+// The results of a lane beside the sums of the pair.
 struct LaneUpdates {
   double bound2 = 0;
   std::uint32_t unjudged = 0;

@@ -27,7 +27,7 @@ enum class TileArithmetic : std::uint32_t {
   kUpdates,   // an update of any types; gives the sums of a pair and an UpdateResult
 };
 
-// Of an update: updated, parameter, gradient, momentum_buffer or exp_avg, exp_avg_sq,
+// The inputs of an update: updated, parameter, gradient, momentum_buffer or exp_avg, exp_avg_sq,
 // max_exp_avg_sq; absent ones have no bits.
 inline constexpr std::uint32_t kMostInputs = 6;
 

@@ -1,7 +1,7 @@
 """What a training script does, as far as its text tells, and the lines that the collector needs.
 
-Nothing of the script runs. What its text does not tell, such as a loop inside a library, is said to
-be unknown and never guessed.
+Nothing of the script runs. Facts that its text does not tell, such as a loop inside a library, are
+reported as unknown and never guessed.
 """
 
 from __future__ import annotations

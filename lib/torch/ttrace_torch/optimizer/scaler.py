@@ -29,7 +29,7 @@ class ScalerWatch:
         return found if isinstance(found, torch.Tensor) else None
 
     def scale(self) -> float:
-        """What a loss is multiplied by before its backward."""
+        """The factor of a loss before its backward."""
         return float(self._scaler.get_scale()) if self.active else 1.0
 
     def unscaled(self, optimizers: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What keeps a report from being made, read or drawn."""
+"""The errors of making, reading and drawing a report."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def shape_of_rows(operation: str, given: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """The shape of the images that a batch norm takes as such rows; None of other operations."""
+    """The shape of the images that a batch norm takes as such rows; None for other operations."""
     return _shape_of_images(given) if operation in _NORMS else None
 
 
@@ -68,7 +68,7 @@ def from_rows(make: Expressions, rows: Value, shape: Sequence[int]) -> Value:
 def group_norm(
     make: Expressions, operation: str, given: Mapping[str, Any], values: Mapping[str, Any]
 ) -> list[Value | None] | None:
-    """The results of a group norm of such images, or of its backward; None of other operations."""
+    """The results of a group norm of such images, or of its backward; None for other operations."""
     known = operation in (_GROUP_NORM, f"{_GROUP_NORM}_backward")
     shape = _shape_of_images(given) if known else None
     if shape is None:
@@ -134,16 +134,16 @@ class _GroupNorm:
         return from_rows(self._make, pixels, self._shape)
 
     def _sums(self, pixels: Value) -> Value:
-        """[samples, channels]."""
+        """[samples, channels]: sums over the pixels."""
         return self._make.reduce("sum", pixels, (1,))
 
     def _by_group(self, channels: Value) -> Value:
-        """[samples, groups], sums of their channels."""
+        """[samples, groups]: each group is the sum of its channels."""
         shape = (self._samples, self._groups, self._channels // self._groups)
         return self._make.reduce("sum", self._make.reshape(channels, shape), (2,))
 
     def _by_channel(self, groups: Value) -> Value:
-        """[samples, channels], that of its group for each."""
+        """[samples, channels]: each channel gets the value of its group."""
         one = (self._samples, self._groups, 1)
         whole = (self._samples, self._groups, self._channels // self._groups)
         spread = self._make.expand(self._make.reshape(groups, one), whole)

@@ -45,7 +45,7 @@ class Effect(NamedTuple):
     """What a collective does to tensors.
 
     copies: (target, source) for each tensor that is overwritten.
-    unknown: the tensors that hold what cannot be told.
+    unknown: the tensors whose content is not known afterwards.
     """
 
     copies: list[tuple[torch.Tensor, torch.Tensor]]

@@ -25,7 +25,7 @@ _NARROW = (torch.bfloat16, torch.float16)
 def batch_norm_backward(
     make: Expressions, operation: str, given: Mapping[str, Any], values: Mapping[str, Any]
 ) -> list[Value | None] | None:
-    """The results of such a backward; None of other operations."""
+    """The results of such a backward; None for other operations."""
     if operation != _BACKWARD or not given["train"] or given["save_mean"] is None:
         return None
     images, gradient = given["input"], given["grad_out"]

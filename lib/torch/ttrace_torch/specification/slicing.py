@@ -96,7 +96,8 @@ class Slicer:
     def cut(self, marks: Mapping[Place, Mark]) -> None:
         """Adds an entry for each mark, if a trace can hold it.
 
-        They come in their order, data first: labels may be recorded after the loss that reads them.
+        Entries keep the order of the marks, but data come first: labels may be recorded after the
+        loss that reads them.
         """
 
         state = {mark.value.id for place, mark in marks.items() if place[0] in _STATE}
@@ -284,7 +285,7 @@ class Slicer:
         if value in self._named:
             return
         self._named[value] = number
-        # From now on, what the view shows can be read off the named value.
+        # From now on, the source of a view can be read off the named value.
         image = value
         node = self._graph.nodes[value]
         while node.primitive in ("reshape", "permute"):

@@ -54,7 +54,7 @@ def _attention_backward(
         call.make.with_optional(f"attention_grad_{which}", given, x.dtype, x.shape, **facts)
         for which, x in (("query", query), ("key", key), ("value", value))
     ]
-    # Of the kernel that takes a bias and its gradient.
+    # The kernel that takes a bias and gives its gradient.
     if mask is not None and len(call.shapes) == 4 and other.get("grad_input_mask", [False])[-1]:
         found.append(_to_mask(call, gradient, query, key, value, mask, facts))
     return [*found, *[None] * (len(call.shapes) - len(found))]

@@ -124,7 +124,7 @@ def _identity(turn: int, image: Sequence[int]) -> torch.Tensor:
 
 
 def _rows(images: torch.Tensor, turn: int) -> torch.Tensor:
-    """Of images that are alike along all other dimensions, [channel, dimension `turn`]."""
+    """[channel, dimension `turn`] of images that are alike along all other dimensions."""
     for dim in reversed(range(images.dim() - 2)):
         images = images if dim == turn else images.select(2 + dim, 0)
     return images[0].contiguous()

@@ -333,6 +333,6 @@ def _index_put(
     if not found.distinct:
         raise Inexpressible("a write to indices that may be equal")
     if found.all:
-        # What x held does not matter: often it was never written.
+        # The elements that x held do not matter: often they were never written.
         base = make.full(0.0 if x.dtype in FLOATS else 0, x.dtype, found.inner)
     return make.reshape(_written(call, base, written, add), shape)
