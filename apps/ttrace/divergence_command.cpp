@@ -36,7 +36,7 @@ std::string describe_end(const JobEnd& end, double limit) {
   }
 }
 
-// A folder of this process's own for what the command reads and prints.
+// A folder of this process's own for the files that the command reads and prints.
 class CommandFolder {
  public:
   CommandFolder() {

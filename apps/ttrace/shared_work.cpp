@@ -180,7 +180,7 @@ int run_as_rank(const MpiRank& me, const SharedWorkFlags& flags, const AnswerFla
   Gathered all;
   for (const std::string& text : texts) add_rank(text, part.comparison, all);
   const std::atomic<bool> stop{all.interrupted};
-  if (all.interrupted) all.division = {};  // the report then lists what was not measured
+  if (all.interrupted) all.division = {};  // the report lists what is not measured
   work->run(&all.work, std::move(all.division), &stop);
   add_resume_hint(flags, *work);
   return output->write(policed(work->answer(), known));

@@ -1,5 +1,5 @@
-// Why a tensor is not what it was computed from: the ranks that stand out, and the causes that a
-// comparison with a reference would name too, with the expected value in the reference's place.
+// Explains why a tensor does not follow from its inputs: by ranks that stand out, and by the causes
+// that a comparison would name, with the expected value in the reference's place.
 #pragma once
 
 #include <vector>

@@ -42,7 +42,7 @@ bool is_given(Kind kind) {
          kind == Kind::kIndex || kind == Kind::kScalar;
 }
 
-// The memory for values: all that --memory allows, of which the execution has half.
+// The memory for values: all that --memory allows; the execution was given half of it.
 std::uint64_t memory_for_values(const ExpressionAudit& audit) {
   const std::uint64_t all = base::checked_mul(audit.execution.memory_bytes, 2)
                                 .value_or(std::numeric_limits<std::uint64_t>::max());
@@ -77,7 +77,7 @@ class Audit {
   void check(AuditedTensor& tensor) {
     const TensorEntry* entry = recorded_.find(tensor.key);
     if (is_judged_elsewhere(tensor.key.kind) || tensor.unreadable || tensor.left_undone) return;
-    if (audit_.division.part && !tensor.norm) return;  // what the manifest tells is for the merge
+    if (audit_.division.part && !tensor.norm) return;  // the merge judges by the manifest
     if (is_given(tensor.key.kind)) tensor.outcome = AuditOutcome::kGiven;
     if (entry == nullptr) {
       tensor.reason = "it stands for several micro-batches, the specification for one";

@@ -53,7 +53,7 @@ std::string numbered_layer(const std::string& module) {
   return module;
 }
 
-// Globs for the layer and what is below it. The collector refuses one that matches nothing.
+// Globs for the layer and the modules below it. The collector refuses a glob that matches nothing.
 std::set<std::string> globs_of_layer(const trace::Manifest& manifest, const std::string& layer) {
   std::set<std::string> globs;
   for (const trace::Module& module : manifest.modules) {

@@ -1,4 +1,4 @@
-// Which rows of a tensor are not what it was computed from, and who holds them.
+// Which rows of a tensor do not follow from its inputs, and which ranks hold them.
 #pragma once
 
 #include "audit/record.h"

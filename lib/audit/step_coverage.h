@@ -32,8 +32,8 @@ using JudgedValues =
 struct StepCoverage {
   // Tensors of the step, by kind, that the trace lacks and that no judged expression contains.
   std::map<trace::Kind, std::uint64_t> lacking;
-  // Names under which parameters get a gradient in the step, and those of which no raw gradient was
-  // judged: no formula that could be evaluated says what it is.
+  // Names under which parameters get a gradient in the step, and those without a judged raw
+  // gradient: no formula for it could be evaluated.
   std::uint64_t parameters = 0;
   std::vector<std::string> unjudged_gradients;  // in the order of their names
   std::string reason;                           // why most of these were not judged
@@ -53,7 +53,7 @@ struct StepCoverage {
   std::optional<tensor::DType> coarser;
 };
 
-// `tensors` have their outcomes. Only what the selection has counts.
+// `tensors` have their outcomes. Only tensors of the selection count.
 StepCoverage cover_step(const specification::Specification& specification,
                         const trace::Manifest& manifest, const comparison::Selection& selection,
                         const std::vector<AuditedTensor>& tensors, const JudgedValues& judged);

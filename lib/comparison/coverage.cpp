@@ -50,7 +50,7 @@ bool is_excused(const CompareReport& report, const TensorComparison& result) {
 
 namespace {
 
-// Counts what the values of a compared tensor are.
+// Counts a compared tensor by the nature of its values.
 void add_values(const TensorComparison& result, Coverage& coverage) {
   const measure::TileStats& stats = result.comparison->measurement.total;
   if (is_widened(result)) coverage.widened.add(result);

@@ -9,7 +9,7 @@
 
 namespace ttrace::comparison {
 
-// Whether a training step computes tensors of this kind. The others are what it begins with.
+// Whether a training step computes tensors of this kind. It begins with those of other kinds.
 bool is_computed(trace::Kind kind);
 
 // How many tensors are alike in one respect, and the first of them in the order of the results.
@@ -45,7 +45,7 @@ struct Coverage {
   Tally zero;        // computed by the step, and zero on both sides
   Tally without_elements;
   Tally kinks;    // within what elements on the other side of a kink may have moved
-  Tally widened;  // by what the candidate says that it computed in
+  Tally widened;  // by the type that the candidate says it computed in
 
   // Not selected.
   Tally skipped_by_policy;

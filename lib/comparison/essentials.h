@@ -16,8 +16,8 @@ namespace ttrace::comparison {
 std::string essentials_not_recorded(const CompareReport& report);
 // --common left out a parameter, loss or main gradient.
 std::string essentials_left_out(const CompareReport& report);
-// A main gradient below the noise floor counts as checked where what is allowed is no more than
-// this share of the usual one's root mean square: no wrong value of that size would pass. The
+// A main gradient below the noise floor counts as checked if its allowed error is at most this
+// share of the usual gradient's root mean square: no wrong value of that size would pass. The
 // biases of convolutions before a batch norm have such gradients, zero but for rounding: 1e-6 to
 // 1e-3 is allowed of healthy networks in float32.
 inline constexpr double kMostOfUsualGradient = 0.01;

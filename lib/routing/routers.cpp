@@ -151,7 +151,7 @@ class Routers::Finder {
     return found;
   }
 
-  // Sets the scores to what pair i recorded; `router` has the decision's numbers.
+  // Takes the scores that pair i recorded; `router` has the decision's numbers.
   void score_by_pair(std::size_t i, Router& router) const {
     const TensorComparison& pair = results_[i];
     const double epsilon = judge::shared_epsilon(*pair.reference, *pair.candidate);

@@ -19,7 +19,7 @@ struct AnswerFlags {
 
   AnswerFlags();
 
-  // `all_means`: the help of --all. `page`: whether there is a page of what the command answers.
+  // `all_means`: the help of --all. `page`: whether the command's answer has a page.
   void add_to(CLI::App& command, const char* all_means, bool page = true);
   // Adds only the flags of files. `page`: as above.
   void add_files_to(CLI::App& command, bool page = true);

@@ -89,7 +89,7 @@ std::shared_ptr<const report::AnswerPolicy> PolicyFlags::read() const {
   if (!since.empty()) {
     policy->since = base::gunzipped(base::read_text(since), since);
     policy->since_file = since;
-    report::shown_line(policy->since, since);  // refuses what is no report before the long work
+    report::shown_line(policy->since, since);  // refuses a wrong file before the long work
   }
   return policy;
 }

@@ -25,7 +25,7 @@ double total(const std::vector<double>& values) {
   return sum;
 }
 
-// The number of independent values in the spread of so many elements.
+// The number of independent values in the spread of `elements` elements.
 std::uint64_t freedom_of(std::uint64_t elements, double spread, double spread_fourth) {
   if (!(spread_fourth > 0)) return elements;
   const double effective = std::min(spread * spread / spread_fourth, static_cast<double>(elements));

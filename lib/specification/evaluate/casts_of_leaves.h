@@ -1,6 +1,6 @@
 // Casts of recorded tensors to a narrower type, such as FSDP2 makes of parameters that it keeps in
-// binary32. Where the trace holds what the run cast, the result of the cast is known to the bit: it
-// is an input like any other, and no rounding that may have gone to another side.
+// binary32. If the trace holds the tensor that the run cast, the result of the cast is known to the
+// bit: it is an input like any other, not a rounding that may have gone the other way.
 #pragma once
 
 #include <vector>

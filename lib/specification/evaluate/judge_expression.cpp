@@ -181,8 +181,8 @@ void judge_exactly(const Expression& expression, std::span<const Value> leaves,
   if (has_rounding(expression)) {
     const std::uint32_t wanted[] = {expression.result,
                                     scores ? scores->value() : expression.result};
-    // Roundings that change the order of what is chosen are common, and those that change what is
-    // chosen rare: two draws may show none.
+    // Roundings often change the order of the chosen elements, but rarely the set: two draws may
+    // show no other set.
     const bool chooses_sets = scores ? !scores->ordered() : has_ties;
     const std::uint64_t most_draws = chooses_sets ? kDrawsOfSets : 2;
     for (std::uint64_t d = 0; d < most_draws && (d < 2 || judgement.undecided == 0); ++d) {

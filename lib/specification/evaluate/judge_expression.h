@@ -47,8 +47,8 @@ struct ExpressionJudgement {
   // more than rounding explains.
   double share = 0;
   bool follows() const { return share <= 1; }
-  // The bound is as large as what it judges, of the whole tensor or of more than half of its
-  // elements by their size, and C is not E bit for bit: nothing was judged.
+  // Nothing was judged: the bound is as large as the tensor, or as more than half of its elements
+  // by their size, and C is not E bit for bit.
   bool below_bound = false;
 
   double expected_norm = 0;   // ‖E‖, of the finite elements

@@ -142,7 +142,7 @@ void add_multiple(const Value& term, double coefficient, std::vector<double>& su
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += coefficient * term.data()[i];
 }
 
-// The expected tensor times the probes, and what the roundings of its products may add.
+// The expected tensor times the probes, and the possible roundings of its products.
 struct Probed {
   std::vector<double> expected;  // rows × kProbes
   std::vector<double> products;  // Σ u²/3 · ‖row of a product‖² and the like, by row
@@ -207,7 +207,7 @@ Probed probe_expected(const Expression& expression, const ProductPlan& plan,
   return probed;
 }
 
-// Whether nothing before a product is off: its operands are what the run computed with.
+// Whether the operands of products are exactly the values that the run computed with.
 bool is_exact(const Expression& expression) {
   return std::all_of(expression.leaves.begin(), expression.leaves.end(),
                      [](const Leaf& leaf) { return leaf.exact; }) &&

@@ -19,7 +19,7 @@ class SharedValues {
  public:
   explicit SharedValues(std::uint64_t most_bytes) : values_(most_bytes) {}
 
-  // Keeps so many bytes from now on.
+  // Keeps at most `most_bytes` from now on.
   void limit(std::uint64_t most_bytes) { values_.limit(most_bytes); }
 
   // To be called before the values of an expression are numbered: forgets everything if the names

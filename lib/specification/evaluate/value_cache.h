@@ -16,7 +16,7 @@ class ValueCache {
  public:
   explicit ValueCache(std::uint64_t most_bytes) : most_bytes_(most_bytes) {}
 
-  // Keeps so many bytes from now on.
+  // Keeps at most `most_bytes` from now on.
   void limit(std::uint64_t most_bytes) {
     most_bytes_ = most_bytes;
     drop_until(most_bytes);

@@ -1,4 +1,4 @@
-// Choices by size: top-k, sort, one-hot and what is not zero.
+// Choices by size: top-k, sort, one-hot and elements that are not zero.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

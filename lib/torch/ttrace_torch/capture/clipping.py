@@ -20,7 +20,7 @@ _MODULE = torch.nn.utils.clip_grad
 
 
 class Clipping:
-    """How often, and to what, the gradients of a step were clipped.
+    """How often, and to which limit, the gradients of a step were clipped.
 
     parameters: those of the job, by name.
     before: called before gradients are clipped.

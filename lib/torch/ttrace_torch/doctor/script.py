@@ -121,7 +121,7 @@ class Script:
         return edits
 
     def _record_loss(self, backward: ast.Call, edits: Edits) -> None:
-        """Wraps what the loss is assigned from, if that is one line."""
+        """Wraps the expression that is assigned to the loss, if it is one line."""
         name = _loss_of(backward)
         for node in ast.walk(self._tree):
             if (
@@ -277,7 +277,7 @@ class Script:
 
 
 def _called(call: ast.Call, whole: bool = False) -> str:
-    """The name of what is called: "trace", or whole, "tt.trace"."""
+    """The name of the called function: "trace", or whole, "tt.trace"."""
     name = ast.unparse(call.func) if isinstance(call.func, (ast.Name, ast.Attribute)) else ""
     return name if whole else name.rpartition(".")[2]
 

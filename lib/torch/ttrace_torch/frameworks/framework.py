@@ -32,7 +32,7 @@ class Listener(Protocol):
         """Begins micro-batch `number`. Returns False if the user's own context decides."""
 
     def unrecorded(self) -> AbstractContextManager[Any]:
-        """A context for what is not recorded."""
+        """A context in which nothing is recorded."""
 
     def main_grads(self) -> None:
         """The gradients are final."""

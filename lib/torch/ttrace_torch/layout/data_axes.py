@@ -20,7 +20,7 @@ _EXPERTS = "ep"
 
 @dataclass(frozen=True)
 class DataRanks:
-    """The ranks that get samples of their own and are equal in all else.
+    """The ranks that differ only in the samples that they get.
 
     ranks: in the order of their numbers, this rank among them.
     place: this rank's number among them, and their number; None if not known.

@@ -79,7 +79,7 @@ class OptimizerWatch:
 
 
 def held_in(optimizer: Any, by_id: Mapping[int, str]) -> set[str] | None:
-    """The parameters of which the groups of a torch optimizer hold a tensor; None without any
+    """The parameters that have a tensor in the groups of a torch optimizer; None if there is no
     tensor.
 
     by_id: as for `entries_of`.
