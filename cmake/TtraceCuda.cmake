@@ -5,6 +5,9 @@ set_property(CACHE TTRACE_CUDA PROPERTY STRINGS AUTO ON OFF)
 # Newer devices translate the PTX of the last one when the module is first used.
 set(TTRACE_CUDA_ARCHITECTURES 80 90 100 120 CACHE STRING "Compute capabilities to compile for")
 
+# nvcc knows few compilers, and zig's is none of them; the C++ runtime is what the module is linked with.
+set(TTRACE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}" CACHE FILEPATH "What nvcc compiles host code with")
+
 set(TTRACE_CUDA_MODULE FALSE)
 if(TTRACE_CUDA STREQUAL "OFF")
   message(STATUS "CUDA: off")
@@ -34,7 +37,7 @@ function(ttrace_nvcc_object source object)
   add_custom_command(
     OUTPUT "${object}"
     COMMAND "${CUDAToolkit_NVCC_EXECUTABLE}" ${TTRACE_NVCC_OPTIONS} ${targets} --threads 2
-            -ccbin "${CMAKE_CXX_COMPILER}" -Xcompiler -fPIC,-fvisibility=hidden
+            -ccbin "${TTRACE_CUDA_HOST_COMPILER}" -Xcompiler -fPIC,-fvisibility=hidden
             -I "${PROJECT_SOURCE_DIR}/lib" -MD -MT "${object}" -MF "${object}.d"
             -c "${source}" -o "${object}"
     MAIN_DEPENDENCY "${source}"

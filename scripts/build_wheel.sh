@@ -72,10 +72,34 @@ build_sdist(sys.argv[1])' "$work/dist")
   tar -xf "$work"/dist/*.tar.gz -C "$work/tree" --strip-components=1
 }
 
+# The module of --device cuda needs nvcc, and a compiler that nvcc knows. Where one is missing it is left out.
+find_cuda() {
+  local nvcc host toolkit licence=$licences/cudart.txt
+  rm -f "$licence"
+  cuda_options=(-DTTRACE_CUDA=OFF)
+  if ! nvcc=$(find_nvcc) || ! host=$(command -v g++); then
+    say "without ttrace_cuda.so: it needs nvcc (scripts/setup.sh --cuda installs it) and g++"
+    return
+  fi
+  # The nvcc in a PATH may be a link, or a script that starts another.
+  toolkit=$(realpath "$("$nvcc" --dryrun -c x.cu 2>&1 | sed -n 's/^#\$ TOP=//p')")
+  say "with ttrace_cuda.so, of $toolkit"
+  first_file "$toolkit/EULA.txt" "$toolkit"/dist-info/nvidia_cuda_runtime-*/licenses/License.txt \
+    "$toolkit"/../../nvidia_cuda_runtime-*/licenses/License.txt >"$work/eula" || {
+    echo "$toolkit has no licence of the CUDA runtime, which the wheel must hold." >&2
+    exit 2
+  }
+  cp "$(cat "$work/eula")" "$licence"
+  # librt is zig's, which CMake would not find.
+  cuda_options=(-DTTRACE_CUDA=ON -DCUDAToolkit_ROOT="$toolkit" -DCUDAToolkit_rt_LIBRARY=rt
+    -DTTRACE_CUDA_HOST_COMPILER="$host")
+}
+
 make_wheel() {
   local settings=() option
-  for option in "${zig_options[@]}" -DHDF5_ROOT="$prefix" -DHDF5_USE_STATIC_LIBRARIES=ON \
-    -DTTRACE_CUDA=OFF -DTTRACE_LICENCES="$licences" \
+  find_cuda
+  for option in "${zig_options[@]}" "${cuda_options[@]}" -DHDF5_ROOT="$prefix" -DHDF5_USE_STATIC_LIBRARIES=ON \
+    -DTTRACE_LICENCES="$licences" \
     -DTTRACE_LIBAEC_VERSION="$(third_party_version libaec)"; do
     option=${option#-D}
     settings+=(--config-settings "cmake.define.${option%%=*}=${option#*=}")

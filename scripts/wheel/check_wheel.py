@@ -65,7 +65,9 @@ def faults_of_files(names: list[str]) -> list[str]:
     packed = {name for name in names if name.startswith("ttrace_torch/")}
     faults = [f"{name} is missing" for name in sorted(modules - packed)]
     faults += [f"{name} is not in this tree" for name in sorted(packed - modules)]
+    has_cuda = any(name.endswith("/ttrace_cuda.so") for name in names)
     for wanted in (
+        *([r"ttrace_torch-[^/]*\.dist-info/licenses/linked/cudart\.txt"] if has_cuda else []),
         r"ttrace_torch-[^/]*\.dist-info/licenses/LICENSE",
         r"ttrace_torch-[^/]*\.dist-info/licenses/linked/hdf5\.COPYING\.txt",
         r"ttrace_torch-[^/]*\.dist-info/sboms/ttrace\.cdx\.json",
