@@ -276,6 +276,57 @@ def test_a_buffer_that_the_step_writes_is_no_constant(tmp_path):
     assert buffers and all("values" in buffer for buffer in buffers)
 
 
+class Turned(nn.Module):
+    """Turns its inputs by a table of complex numbers, as torchtitan's models do."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+        angles = torch.outer(torch.arange(3.0), torch.tensor([1.0, 0.1]))
+        self.register_buffer("table", torch.polar(torch.ones_like(angles), angles))
+
+    def forward(self, x):
+        pairs = torch.view_as_complex(self.inner(x).unflatten(-1, (-1, 2)))
+        return torch.view_as_real(pairs * self.table)
+
+
+def test_the_elements_of_a_complex_buffer_are_known(tmp_path):
+    torch.manual_seed(0)
+    model = Turned()
+    specification = specified(model, tmp_path, lambda _: model(torch.ones(3, 4)).sum())
+    values = entry(specification, "buffer", "table")["values"]
+    assert values == torch.view_as_real(model.table).double().flatten().tolist()
+
+
+@pytest.mark.parametrize("combine", ["sum", "mean"])
+def test_a_loss_that_runs_backward_in_chunks(tmp_path, combine):
+    """A head whose gradients come in several parts of each micro-batch, the body's in one."""
+    torch.manual_seed(0)
+    model = nn.ModuleDict({"body": nn.Linear(4, 4), "head": nn.Linear(4, 8)})
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    path, out = tmp_path / "specification.json", tmp_path / "run.h5"
+    with tt.trace(model, optimizer, out=out, specification=path) as tracer, tracer.step(0):
+        for number in range(2):
+            with tracer.microbatch(number):
+                labels = torch.randint(8, (6,))
+                tracer.loss_data(labels=labels)
+                hidden = model["body"](torch.randn(6, 4))
+                whole = hidden.detach().requires_grad_()
+                losses = []
+                for part, chosen in zip(whole.chunk(3), labels.chunk(3), strict=True):
+                    loss = cross_entropy(model["head"](part), chosen)
+                    loss.backward()
+                    losses.append(loss.detach())
+                hidden.backward(whole.grad)
+                tracer.loss(sum(losses))
+        for parameter in model.parameters() if combine == "mean" else ():
+            parameter.grad.div_(2)
+        optimizer.step()
+    assert read(path)["after_backward"]["main_grad"] == {"combine": combine, "factor": 1.0}
+    done = run_ttrace("audit", out, "--specification", path, "--kind", "main_grad", "grad_output")
+    assert "12 tensors: 12 hold, 0 broken, 0 not judged" in done.stdout
+
+
 def test_equal_gradients_of_two_micro_batches_are_two(tmp_path):
     model = nn.Linear(4, 2)  # the gradient of its bias is that of the mean, whatever the data
 

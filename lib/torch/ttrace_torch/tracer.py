@@ -46,8 +46,7 @@ class Tracer:
         self._output = job.output
         self._step: Step | None = None
         self._closed = False
-        # Whether close() was called inside a step.
-        self._closing = False
+        self._closing = False  # whether close() was called inside a step
         self._problems = Problems(job.output.rank)
         self._next_step = 0
         self._steps = TracedSteps(job, self._problems)
@@ -175,8 +174,7 @@ class Tracer:
         """
         step = self._step
         if step is not None:
-            for name, value in data.items():
-                self.scalar(name, value, microbatch=step.calls.microbatch)
+            self.loss_data(**data)
             with step.recorder.guarded(Key(step.number, None, "loss", "loss")):
                 placements = self._known(placements)
                 note_loss(step, loss)
@@ -186,6 +184,12 @@ class Tracer:
                 if step.flow is not None and not step.calls.paused:
                     step.flow.loss(name, loss)
         return loss
+
+    def loss_data(self, **data: Number) -> None:
+        """Records the `data` of `loss`, ahead of one that runs parts of its backward itself."""
+        for name, value in data.items():
+            if self._step is not None:
+                self.scalar(name, value, microbatch=self._step.calls.microbatch)
 
     def grad_norm(
         self,
@@ -316,8 +320,7 @@ class Tracer:
     def close(self) -> None:
         """Writes the files and removes all hooks. A second call does nothing.
 
-        The rank that finds the files of all ranks writes manifest.json. I/O errors do not throw,
-        see `failed`.
+        The rank that finds the files of all ranks writes manifest.json. I/O errors are in `failed`.
         """
         if self._closed:
             return
@@ -327,19 +330,16 @@ class Tracer:
                 f"close() inside step {self._step.number}; the tracer closes when the step ends"
             )
             return
-        self._closed = True
+        self._closed, last = True, (self._next_step - 1 if self._next_step else None)
         self._detach()
-        last = self._next_step - 1 if self._next_step else None
         if self.failed is None:
             self._tell(mistakes_at_close(self._job, self._steps.finished, last))
-        self._output.finish(
-            self._problems.entries(), self._problems.layouts(self._job.names.modules)
-        )
+        layouts = self._problems.layouts(self._job.names.modules)
+        self._output.finish(self._problems.entries(), layouts)
 
     def suggest_layouts(self, reference: str | Path) -> list[str]:
-        """Closes the tracer. The rank that closes last prints and returns what
-        `ttrace_torch.suggest_layouts` says of the run and `reference`, the trace of one process;
-        the others return an empty list. Never throws."""
+        """Closes the tracer. The rank that closes last prints and returns what `suggest_layouts`
+        says of the run and `reference`, a trace of one process; the others return an empty list."""
         self.close()
         return self._output.suggestions(reference)
 

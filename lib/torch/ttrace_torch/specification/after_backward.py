@@ -53,7 +53,10 @@ class Combination:
         self._graph = graph
         self.main_grad: dict[str, Any] | None = None
         self.clipped = False
-        raw = marks.raw_grads
+        raw = {
+            name: [value for values in of_name.values() for value in values]
+            for name, of_name in marks.raw_grads.items()
+        }
         self._raw = {value.id for values in raw.values() for value in values}
         # Number of a value -> whether it depends on raw gradients.
         self._reaching: dict[int, bool] = {}
@@ -73,7 +76,7 @@ class Combination:
         elif given:
             scale /= given
         factors = [scale * factor for one in found if one is not None for factor in one[0]]
-        counts = {len(one[0]) for one in found if one is not None}
+        counts = {len(of_name) for of_name in marks.raw_grads.values()}
         first = factors[0]
         if len(counts) > 1 or any(abs(f - first) > _SAME_FACTOR * abs(first) for f in factors):
             return

@@ -92,7 +92,8 @@ class Marks:
 
     found: those of the first micro-batch, and of the step.
     main_grads: parameter -> value of its final gradient.
-    raw_grads: parameter -> values of its gradients, one for each micro-batch of the step.
+    raw_grads: parameter -> micro-batch -> values of its gradients, several where a script runs
+        backward for parts of a micro-batch.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Marks:
         """originals: id of a fake tensor of the model -> the tensor with the elements."""
         self.found: dict[Place, Mark] = {}
         self.main_grads: dict[str, Value] = {}
-        self.raw_grads: dict[str, list[Value]] = {}
+        self.raw_grads: dict[str, dict[int | None, list[Value]]] = {}
         self.several_microbatches = False
         # Micro-batch -> its marked tensors, but for the first one.
         self._others: dict[int, dict[Place, Mark]] = {}
@@ -143,7 +144,8 @@ class Marks:
             self.main_grads[key.name] = self._recorder.value(tensor)
             return
         if key.kind == "param_grad":
-            self.raw_grads.setdefault(key.name, []).append(self._recorder.value(tensor))
+            of_name = self.raw_grads.setdefault(key.name, {})
+            of_name.setdefault(key.microbatch, []).append(self._recorder.value(tensor))
         place = (key.kind, key.name, key.call)
         if (key.kind, key.name) == ("scalar", inner_factor_name(self._loss)):
             self._mark_inner_factor(place, key, tensor)
@@ -298,7 +300,7 @@ class Marks:
                 mark = self.found.get(place)
                 if mark is None or tensor is None:
                     continue
-                if self._recorder.value(tensor) != mark.value:
+                if self._held(tensor, self._recorder.value(tensor)) != mark.value:
                     self.found[place] = mark._replace(elements=None)
 
     def _know(self, name: str, tensor: torch.Tensor, is_buffer: bool) -> None:
@@ -307,8 +309,9 @@ class Marks:
         original = self._originals.get(id(tensor), tensor)
         elements, value = None, None
         with recorder.resting():
-            if not known and not tensor.is_complex():
+            if not known and is_buffer:
                 elements = elements_of(original, MOST_OF_BUFFER)
+            if not known and not tensor.is_complex():
                 value = constant_of(original, recorder.make, 0 if is_buffer else MOST)
         if value is not None:
             recorder.storages.adopt(tensor, value)

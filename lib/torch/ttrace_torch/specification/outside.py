@@ -20,7 +20,10 @@ _MOST_LOOKED_AT = 2**26
 
 
 def elements_of(tensor: torch.Tensor, most: int = MOST) -> list[Any] | None:
-    """The elements of a small tensor in row-major order; None where they are not at hand."""
+    """The elements of a small tensor in row-major order, of complex ones both parts; None where
+    they are not at hand."""
+    if tensor.is_complex() and tensor.layout == torch.strided:
+        tensor = torch.view_as_real(tensor.detach().resolve_conj())
     real = _real(tensor)
     if real is None or real.numel() > most:
         return None
