@@ -53,7 +53,7 @@ def test_every_entry_has_its_dataset_and_every_dataset_its_entry(tmp_path):
     trace = run_training(tmp_path / "run.h5", run={"model": "tiny", "command": "pytest"})
     trace.check_complete()
     assert trace.manifest["run"]["model"] == "tiny"
-    assert trace.manifest["run"]["framework"] == "PyTorch"
+    assert trace.manifest["run"]["framework"] == f"PyTorch {torch.__version__.partition('+')[0]}"
     assert trace.manifest["run"]["collector"] == f"ttrace_torch {tt.__version__}"
     kinds = {entry["kind"] for entry in trace.entries.values()}
     assert kinds == {

@@ -70,6 +70,7 @@ def trace(
     modules: globs over canonical names; only these modules and their own parameters are recorded.
     run: facts for the manifest: framework, model, precision, command, created (strings), extra;
         and id, equal on all ranks and new for every run, which is drawn if it is not given.
+        In extra, commit (of the script's repository) and host are filled in.
     compress: deflate level 0 to 9; by default the datasets are contiguous.
     meshes: further meshes by name, for placements given as `OnMesh(name, ...)`; the parameters of
         Megatron's experts lie on the one called "expert". DTensors bring their own.

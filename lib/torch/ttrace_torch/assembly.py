@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ttrace_torch.base import names as naming
+from ttrace_torch.base.origin import origin
 from ttrace_torch.base.process import (
     current_rank,
     job_size,
@@ -149,6 +150,8 @@ def _active(model: Any, optimizer: Any, config: TraceConfig) -> Tracer:
     rewriter = _rewriter(config, names, meshes, rank)
     facts = {"framework": found.adapter.label, "model": found.adapter.model_class(names)}
     run = {**facts, **(config.run or {})}
+    if rank == 0:  # of a merged trace this rank's facts count
+        run["extra"] = {**origin(), **run.get("extra", {})}
     if isinstance(steps, FirstStep):
         steps.announces &= rank == 0
     return Tracer(

@@ -93,8 +93,8 @@ class Framework:
 
     # The word of `trace(framework=...)`.
     name = "none"
-    # The framework's name in the manifest.
-    label = "PyTorch"
+    # The framework and its version, in the manifest.
+    label = f"PyTorch {torch.__version__.partition('+')[0]}"
     # Whether each forward of the whole model with a backward of its own is a micro-batch.
     counts_forwards = True
     # Whether the framework numbers the micro-batches, so that nobody else may say how.
