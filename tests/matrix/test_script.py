@@ -16,6 +16,7 @@ FEW = {"noise": 1, "limit": 120}
 def script(tmp_path, monkeypatch):
     monkeypatch.setenv("TTRACE", str(ttrace_binary()))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = tmp_path / "train.py"
     path.write_text(SCRIPT)
     return path
@@ -34,6 +35,24 @@ def test_a_healthy_layout_and_one_with_a_bug(script, tmp_path):
         ["dp2", "match", "holds"],
         ["never_averaged", "diverged", "broken"],
     ]
+
+
+def test_noise_runs_are_used_again_while_the_reference_has_the_same_bytes(script):
+    def origin():
+        return assert_equivalent(script, arguments, {"dp2": 2}, **FEW).notes[0][1]
+
+    first, second = origin(), origin()
+    assert "made now" in first and "from the cache" in second
+    assert first.split(",")[0] == second.split(",")[0]
+    # What it computes is another, though no file that Python imports is.
+    data = script.with_name("seed.txt")
+    data.write_text("1")
+    script.write_text(
+        SCRIPT.replace("manual_seed(0)", f"manual_seed(int(open({str(data)!r}).read()))")
+    )
+    assert "made now" in origin() and "from the cache" in origin()
+    data.write_text("2")
+    assert "made now" in origin()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import torch
 from torch import nn
@@ -111,6 +112,22 @@ def fingerprint(job: Job, model: nn.Module, device: torch.device, noise: int) ->
         "versions": versions(device),
         "sources": sources(),
     }
+
+
+def hash_of_trace(path: Path) -> str:
+    """A hash of the tensors of a trace of one rank: what they are, and their bytes."""
+    found = hashlib.sha256()
+    with h5py.File(path) as file:
+        manifest = json.loads(bytes(file["manifest"][()]))
+        found.update(json.dumps(manifest["tensors"], sort_keys=True).encode())
+
+        def add(name: str, item: Any) -> None:
+            if isinstance(item, h5py.Dataset) and name != "manifest":
+                found.update(f"{name} {item.dtype} {item.shape} ".encode())
+                found.update(np.ascontiguousarray(item[()]).tobytes())
+
+        file.visititems(add)
+    return found.hexdigest()
 
 
 def key_of(facts: Mapping[str, Any]) -> str:

@@ -26,7 +26,7 @@ from ttrace_torch.perturb.perturber import Perturb
 
 # Entries of the cache; what was used least recently goes first.
 _MOST_ENTRIES = 8
-_TRACE, _SPECIFICATION = "reference.h5", "specification.json"
+TRACE, _SPECIFICATION = "reference.h5", "specification.json"
 _TOLERANCE, _FACTS = "tolerance.json", "facts.json"
 
 
@@ -46,7 +46,7 @@ class Reference:
 
     @property
     def trace(self) -> Path:
-        return self.folder / _TRACE
+        return self.folder / TRACE
 
     @property
     def tolerance(self) -> Path:
@@ -88,18 +88,34 @@ def make_reference(
     arguments = (job, work, cache, noise)
     where = {"grouped": False, "backend": backend, "threads": job.threads}
     (answer,) = run_ranks(_make, arguments, 1, work, limit, **where)
-    if answer["entry"] is not None:
-        return _read(Path(answer["entry"]), cached=True)
+    known = cached_reference(cache, answer["key"])
+    return known or finish_reference(work, cache, noise, answer["key"], answer["facts"])
+
+
+def cached_reference(cache: Path | None, key: str) -> Reference | None:
+    """The reference of a key, if the cache has it whole."""
+    if cache is None or not _is_whole(cache / key):
+        return None
+    return _read(cache / key, cached=True)
+
+
+def finish_reference(
+    work: Path, cache: Path | None, noise: int, key: str, facts: Mapping[str, Any]
+) -> Reference:
+    """Calibrates by the noise runs that lie in `work` beside the trace, and keeps what is there.
+
+    facts: what the reference was made of; `parameters` are the hashes of them.
+    """
     runs = [trace_file_of(work, number) for number in range(1, noise + 1)]
-    calibrate(work / _TRACE, runs)
+    calibrate(work / TRACE, runs)
     for run in runs:
         run.unlink()
     files = {f.name: f.stat().st_size for f in sorted(work.iterdir()) if f.suffix != ".log"}
     files.pop("rank_0.json", None)
-    said = {"made": time.time(), "files": files, "of": answer["facts"]}
-    said["activations"] = _activations(work / _TRACE)
+    said = {"made": time.time(), "files": files, "of": facts}
+    said["activations"] = _activations(work / TRACE)
     (work / _FACTS).write_text(json.dumps(said), encoding="utf-8")
-    kept = work if cache is None else _keep(work, cache, answer["key"])
+    kept = work if cache is None else _keep(work, cache, key)
     return _read(kept, cached=False)
 
 
@@ -108,7 +124,7 @@ def _make(place: Place, job: Job, work: Path, cache: Path | None, noise: int) ->
     facts = fingerprint(job, job.model(place.device), place.device, noise)
     key = key_of(facts)
     if cache is not None and _is_whole(cache / key):
-        return {"entry": str(cache / key)}
+        return {"key": key, "facts": facts}
     for number in range(noise + 1):
         model = job.model(place.device)
         check_parameters(model, facts["parameters"], "a second call")
@@ -116,13 +132,13 @@ def _make(place: Place, job: Job, work: Path, cache: Path | None, noise: int) ->
         tracer = trace(
             model,
             optimizer,
-            out=trace_file_of(work, number) if number else work / _TRACE,
+            out=trace_file_of(work, number) if number else work / TRACE,
             perturb=Perturb(number) if number else None,
             specification=None if number else work / _SPECIFICATION,
             run={"command": "matrix reference"},
         )
         train(job, model, optimizer, tracer, place, 0, len(job.batches))
-    return {"entry": None, "key": key, "facts": facts}
+    return {"key": key, "facts": facts}
 
 
 def _is_whole(entry: Path) -> bool:

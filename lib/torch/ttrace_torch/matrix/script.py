@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import hashlib
 import math
 import os
 import re
@@ -16,9 +17,15 @@ from typing import Any, Callable
 
 from ttrace_torch import variables
 from ttrace_torch.matrix.errors import MatrixError
-from ttrace_torch.matrix.judge import calibrate, program
+from ttrace_torch.matrix.fingerprint import hash_of_trace, key_of, sources, versions
+from ttrace_torch.matrix.judge import program
 from ttrace_torch.matrix.processes import Place, run_ranks
-from ttrace_torch.matrix.reference import Reference, trace_file_of
+from ttrace_torch.matrix.reference import (
+    TRACE,
+    cached_reference,
+    finish_reference,
+    trace_file_of,
+)
 from ttrace_torch.matrix.run import Settings, backend_for, folder_of, judged_row, notes_on
 from ttrace_torch.matrix.table import Matrix
 
@@ -66,31 +73,34 @@ def run_scripts(
     program()
     backend = settings.backend or backend_for(max(ranks.values()))
 
-    def ran(layout: str, place: Path, out: Path, asked: Mapping[str, Any], number: int) -> None:
+    def ran(layout: str, place: Path, out: Path, asked: Mapping[str, Any], number: int) -> Any:
         words = script.words(layout)
         where = {"grouped": False, "backend": backend, "threads": script.threads}
         environment = {name: str(value) for name, value in {variables.OUT: out, **asked}.items()}
         task = (script.path.absolute(), words, environment)
-        run_ranks(_run, task, number, place, settings.limit, **where)
+        found = run_ranks(_run, task, number, place, settings.limit, **where)[0]
         if not out.exists():
             raise MatrixError(
                 f"{script.path} recorded nothing; it calls ttrace_torch.trace() without out= "
                 f"({place / 'rank_0.log'})"
             )
+        return found
 
     with folder_of(settings.out) as folder:
         begun = time.monotonic()
         told("the reference: one process")
         work = folder / "reference"
-        reference = Reference(work, {}, (), time.time(), cached=False)
         asked = {variables.SPECIFICATION: work / "specification.json"}
-        ran(REFERENCE, work, reference.trace, asked, 1)
-        noise = [trace_file_of(work, number) for number in range(1, settings.noise + 1)]
-        for number, file in enumerate(noise, 1):
-            ran(REFERENCE, work, file, {variables.NOISE: number}, 1)
-        calibrate(reference.trace, noise)
-        for file in noise:
-            file.unlink()
+        facts = ran(REFERENCE, work, work / TRACE, asked, 1)
+        facts.update(trace=hash_of_trace(work / TRACE), words=script.words(REFERENCE))
+        facts.update(parameters={}, noise=settings.noise, threads=script.threads)
+        key, cache = key_of(facts), settings.cache_folder
+        known = cached_reference(cache, key)
+        if known is None:
+            for number in range(1, settings.noise + 1):
+                file = trace_file_of(work, number)
+                ran(REFERENCE, work, file, {variables.NOISE: number}, 1)
+        reference = known or finish_reference(work, cache, settings.noise, key, facts)
         seconds = time.monotonic() - begun
         rows = []
         for layout, number in ranks.items():
@@ -126,8 +136,10 @@ def _ranks_of(layouts: Mapping[str, int] | Iterable[str], most_ranks: int | None
     return found
 
 
-def _run(place: Place, script: Path, words: Sequence[str], environment: Mapping[str, str]) -> None:
-    """One rank of the script, in its own process."""
+def _run(
+    place: Place, script: Path, words: Sequence[str], environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """One rank of the script, in its own process. Returns what its code was."""
     # The store of the ranks is served by the matrix, as by torchrun.
     os.environ.update(TORCHELASTIC_USE_AGENT_STORE="True", LOCAL_WORLD_SIZE=str(place.ranks))
     os.environ.update(environment)
@@ -142,3 +154,5 @@ def _run(place: Place, script: Path, words: Sequence[str], environment: Mapping[
             raise MatrixError(f"rank {place.rank} ended with {end.code} ({place.log})") from end
     finally:
         atexit._run_exitfuncs()
+    own = hashlib.sha256(script.read_bytes()).hexdigest()
+    return {"script": own, "sources": sources(), "versions": versions(place.device)}
