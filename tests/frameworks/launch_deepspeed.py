@@ -24,7 +24,8 @@ def begin(rank, world):
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     # DeepSpeed declines fp16 on CPUs that are slow at it.
     deepspeed.accelerator.get_accelerator().is_fp16_supported = lambda: True
-    deepspeed.init_distributed("gloo", rank=rank, world_size=world)
+    launching.begin_gloo(rank, world)
+    deepspeed.init_distributed("gloo")
 
 
 def train(case, out):

@@ -29,20 +29,33 @@ def launch(begin, train):
     train: called with a case and the path of its trace.
     """
     world, cases, out = int(sys.argv[1]), json.loads(sys.argv[2]), Path(sys.argv[3])
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    # Forked, so that the framework is imported once, with what a first optimizer step imports.
-    torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]).step()
-    multiprocessing.start_processes(
-        _run_rank, (world, port, begin, train, cases, out), nprocs=world, start_method="fork"
-    )
+    # Rank 0 serves on this socket: a port that were closed meanwhile could be another's by then.
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        # Forked, so that the framework is imported once, with what a first optimizer step imports.
+        torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]).step()
+        multiprocessing.start_processes(
+            _run_rank,
+            (world, listening, begin, train, cases, out),
+            nprocs=world,
+            start_method="fork",
+        )
 
 
 def begin_gloo(rank, world):
     # A rank that fails alone leaves the others waiting: not for the half hour that is the default.
     patience = timedelta(minutes=5)
-    torch.distributed.init_process_group("gloo", rank=rank, world_size=world, timeout=patience)
+    store = torch.distributed.TCPStore(
+        os.environ["MASTER_ADDR"],
+        int(os.environ["MASTER_PORT"]),
+        world,
+        is_master=rank == 0,
+        timeout=patience,
+        master_listen_fd=int(os.environ["LISTENING"]) if rank == 0 else None,
+    )
+    torch.distributed.init_process_group(
+        "gloo", store=store, rank=rank, world_size=world, timeout=patience
+    )
 
 
 def end_groups():
@@ -53,9 +66,10 @@ def end_groups():
             torch.distributed.destroy_process_group(group)
 
 
-def _run_rank(rank, world, port, begin, train, cases, out):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), LOCAL_RANK=str(rank))
-    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world))
+def _run_rank(rank, world, listening, begin, train, cases, out):
+    address, port = listening.getsockname()
+    os.environ.update(MASTER_ADDR=address, MASTER_PORT=str(port), LOCAL_RANK=str(rank))
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), LISTENING=str(listening.detach()))
     torch.set_num_threads(1)
     begin(rank, world)
     seconds = {}
