@@ -39,6 +39,20 @@ def _type_on_cuda(type_of):
     return called
 
 
+def _uneven(all_gather):
+    """all_gather, which gloo does not do of uneven tensors."""
+
+    def called(parts, part, group=None, **kwargs):
+        if all(one.shape == part.shape for one in parts):
+            return all_gather(parts, part, group=group, **kwargs)
+        parts[torch.distributed.get_rank(group)].copy_(part)
+        for rank, one in enumerate(parts):
+            torch.distributed.broadcast(one, group=group, group_src=rank)
+        return None
+
+    return called
+
+
 class SequenceParallelNorm:
     """Makes norms for sequence parallelism, which those of the local specification refuse."""
 
@@ -68,6 +82,7 @@ def install():
     for owner, names in ((torch, _MAKE), (torch.Tensor, _MAKE_LIKE)):
         for name in names:
             setattr(owner, name, _on_cpu(getattr(owner, name)))
+    torch.distributed.all_gather = _uneven(torch.distributed.all_gather)
     torch.Tensor.cuda = lambda tensor, *_, **__: tensor
     torch.Tensor.type = _type_on_cuda(torch.Tensor.type)
     torch.cuda.current_device = lambda: torch.device("cpu")

@@ -121,6 +121,20 @@ def test_what_a_distributed_optimizer_lacks_other_ranks_hold():
     assert watch_megatron(model).held(names) == {name for name, _ in model.named_parameters()}
 
 
+def test_what_a_layer_wise_optimizer_deals_out_is_held():
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    names = ModelNames.of(model)
+    first, second, *others = model.parameters()
+    inner = SimpleNamespace(param_groups=[{"params": [first]}], state={})
+    one = SimpleNamespace(optimizer=inner)
+    whole = {"chained_optimizers": [one], "expt_dp_params_list": None, "step": None}
+    dealt = SimpleNamespace(dp_cp_params_list=[[first], [second]], **whole)
+    watch = MegatronOptimizerWatch(SimpleNamespace(chained_optimizers=[dealt], step=None), None)
+    assert watch.held(names) == {"0.weight", "0.bias"}
+    dealt.dp_cp_params_list[1].extend(others)
+    assert watch.held(names) == set(names.parameters)
+
+
 def test_state_of_copies_is_that_of_their_parameters():
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     watch = watch_engine(engine_of_copies)(model)

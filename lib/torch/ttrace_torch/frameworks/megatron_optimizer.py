@@ -63,7 +63,8 @@ class MegatronOptimizerWatch:
             yield from state_tensors(one.optimizer, known, names.parameters)
 
     def held(self, names: ModelNames) -> set[str] | None:
-        """The parameters of which the groups hold the tensor, a wider copy, or this rank's shard.
+        """The parameters of which the groups hold the tensor, a wider copy, or this rank's shard,
+        and those that were dealt out to other ranks.
 
         None for a distributed optimizer that holds some: other ranks hold the others.
         """
@@ -71,6 +72,8 @@ class MegatronOptimizerWatch:
         if all(held is None for _, held in known):
             return None
         found = set().union(*(held for _, held in known if held is not None))
+        dealt = {id(parameter) for parameter in _dealt_out(self._optimizer)}
+        found |= {name for name, parameter in names.parameters.items() if id(parameter) in dealt}
         return None if found and any(_shards(one) for one, _ in known) else found
 
     def _known(self, names: ModelNames) -> Iterator[tuple[InnerOptimizer, dict[int, str]]]:
@@ -92,6 +95,15 @@ def _torch_optimizers(optimizer: Any) -> list[InnerOptimizer]:
     chained = getattr(optimizer, "chained_optimizers", None)
     found = [optimizer] if chained is None else [o for c in chained for o in _torch_optimizers(c)]
     return [one for one in found if getattr(one, "optimizer", None) is not None]
+
+
+def _dealt_out(optimizer: Any) -> Iterator[nn.Parameter]:
+    """The parameters that a layer-wise optimizer deals out whole, to whichever rank."""
+    for dealt in ("dp_cp_params_list", "expt_dp_params_list"):
+        for of_rank in getattr(optimizer, dealt, None) or ():
+            yield from of_rank
+    for one in getattr(optimizer, "chained_optimizers", None) or ():
+        yield from _dealt_out(one)
 
 
 def _shards(optimizer: Any) -> list[tuple[Any, Any]]:
