@@ -6,8 +6,16 @@ import tempfile
 
 import lightning
 import torch
-from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy
-from small_gpt import GLOBAL_MICRO_BATCHES, SEQUENCE, STEPS, VOCABULARY, loss_of, small_gpt
+from lightning.pytorch.strategies import DDPStrategy, FSDPStrategy, ModelParallelStrategy
+from small_gpt import (
+    GLOBAL_MICRO_BATCHES,
+    SEQUENCE,
+    STEPS,
+    VOCABULARY,
+    Block,
+    loss_of,
+    small_gpt,
+)
 from torch import distributed
 from torch.distributed.fsdp import fully_shard
 from torch.utils.data.distributed import DistributedSampler
@@ -67,7 +75,9 @@ def strategy(case):
         return "auto"
     if case["kind"] == "ddp":
         ddp = NoSync if case.get("fault") == "no_sync" else DDPStrategy
-        return ddp(process_group_backend="gloo")
+        return ddp(process_group_backend="gloo", **case.get("ddp", {}))
+    if case["kind"] == "fsdp1":
+        return FSDPStrategy(process_group_backend="gloo", auto_wrap_policy={Block})
     return ModelParallelStrategy(
         data_parallel_size=distributed.get_world_size(),
         tensor_parallel_size=1,
@@ -93,6 +103,7 @@ def main(case, out):
         enable_progress_bar=False,
         enable_model_summary=False,
         default_root_dir=tempfile.mkdtemp(),
+        **case.get("trainer", {}),
     )
     data = Tokens(case.get("fault") == "swapped")
     # On several ranks Lightning deals the samples out by such a sampler of its own.

@@ -82,9 +82,14 @@ def parallel(case):
         return sharded_when_loaded(case), 1, 0
     model = whole_model(case)
     if case.get("lora"):
+        # A way of peft that begins as if it were not there says which setting makes it begin so.
+        cls, begins = case.get("way", ["LoraConfig", "init_lora_weights"])
         settings = {"target_modules": ["q_proj", "v_proj"], **case.get("peft", {})}
-        settings = peft.LoraConfig(init_lora_weights=False, **settings)
-        model = peft.get_peft_model(model, settings)
+        if begins:
+            settings[begins] = False
+        # What is put before the tokens has no modules that it would change.
+        settings = {name: value for name, value in settings.items() if value is not None}
+        model = peft.get_peft_model(model, getattr(peft, cls)(**settings))
     if kind == "plain":
         return model, 1, 0
     if kind == "ddp":

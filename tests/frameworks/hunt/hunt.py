@@ -106,7 +106,8 @@ def compare(row, references, runs):
         for finding in told["frontier"][:1]:
             key = results.get(finding["id"], finding.get("key", {}))
             first = f"{key.get('name', finding['id'])} · {key.get('kind', '')}"
-    return done.returncode, answer(done.stdout) or done.stderr.strip(), first
+    first_line = answer(done.stdout) or done.stderr.strip()
+    return done.returncode, first_line.replace(f"{runs}/", ""), first
 
 
 def line(row, outcome):
