@@ -51,7 +51,7 @@ int compare(const ttrace_comparison& request, std::string& answer) {
   comparison::CompareReport report = engine::compare_traces(reference, candidate, noise, options);
   report.environment.version = TTRACE_VERSION;
   answer = report::json_text(report);
-  return comparison::exit_code(report.verdict);
+  return answer::exit_code(report.verdict);
 }
 
 // CUDA has a current device per thread. Work on devices runs in a thread of its own, so that the

@@ -94,7 +94,7 @@ Answer SharedAudit::answer() const {
           [this](const report::TextStyle& style, std::ostream& out) {
             report::write_audit(report_, style, out);
           },
-          report_.warnings, audit::exit_code(report_.verdict)};
+          report_.warnings, answer::exit_code(report_.verdict)};
 }
 
 }  // namespace ttrace::app

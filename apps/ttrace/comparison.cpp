@@ -38,7 +38,7 @@ bool lost_ranks(const JudgedPair& pair, const comparison::CompareReport& report)
 // Says why two runs could not be compared, as `ttrace doctor` would. Does nothing if they could.
 void ask_doctor(const JudgedPairFlags& flags, const JudgedPair& pair,
                 comparison::CompareReport& report) {
-  const bool undecided = report.verdict == comparison::Verdict::kInconclusive;
+  const bool undecided = report.verdict == answer::Verdict::kInconclusive;
   if (!undecided || report.part || report.interrupted) return;
   const bool any_in_both =
       std::any_of(report.results.begin(), report.results.end(), [](const auto& result) {
@@ -147,7 +147,7 @@ Answer answer_of(const comparison::CompareReport& report, bool all_slices) {
           [&report](const report::TextStyle& style, std::ostream& out) {
             report::write_text(report, style, out);
           },
-          report.warnings, comparison::exit_code(report.verdict)};
+          report.warnings, answer::exit_code(report.verdict)};
 }
 
 void SharedComparison::run(comparison::Checkpoint* work, comparison::WorkDivision division,

@@ -140,7 +140,7 @@ Answer SharedLocalization::answer() const {
           [this](const report::TextStyle& style, std::ostream& out) {
             report::write_localize(report_, style, out);
           },
-          report_.warnings, report_.exit_code()};
+          report_.warnings, answer::exit_code(report_.verdict())};
 }
 
 }  // namespace ttrace::app

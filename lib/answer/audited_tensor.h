@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comparison/result.h"
+#include "answer/finding.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 #include "trace/key.h"
@@ -85,9 +85,9 @@ struct AuditedTensor {
   bool overflowed = false;      // not finite in a step that a GradScaler skipped: mark_overflows()
   // The tensor that it follows from and that the trace lacks, if that is the reason.
   std::optional<trace::TensorKey> lacks;
-  std::vector<comparison::Cause> causes;
-  std::vector<comparison::RejectedCause> rejected;  // tried and not named, the nearest first
-  std::string class_name;                           // of its module, or empty
+  std::vector<Cause> causes;
+  std::vector<RejectedCause> rejected;  // tried and not named, the nearest first
+  std::string class_name;               // of its module, or empty
   std::string called_at;
   // Recorded tensors that it was computed from, as far as a check says so: all whose faults travel,
   // or enough of them to have every such fault.

@@ -13,7 +13,7 @@
 namespace ttrace::audit {
 namespace {
 
-bool is_slip(const localize::ReportedFinding& finding) {
+bool is_slip(const localize::LocalizedFinding& finding) {
   return !finding.causes.empty() && finding.causes.front().name == "wrong_layout_declared";
 }
 
@@ -26,13 +26,13 @@ class Consequences {
         recorded_(candidate),
         bad_(comparison.bad.begin(), comparison.bad.end()) {
     for (const AuditedTensor& tensor : judged) judged_.emplace(tensor.key, &tensor);
-    for (const localize::ReportedFinding& finding : comparison.findings) {
+    for (const localize::LocalizedFinding& finding : comparison.findings) {
       if (!is_slip(finding)) continue;
       for (const trace::TensorKey& key : finding.keys) bad_.erase(key);
     }
   }
 
-  bool is_one(const localize::ReportedFinding& finding) const {
+  bool is_one(const localize::LocalizedFinding& finding) const {
     return finding.outcome == "diverged" && !finding.keys.empty() && !is_slip(finding) &&
            std::all_of(finding.keys.begin(), finding.keys.end(),
                        [this](const auto& key) { return holds(key) && reads_a_bad_one(key); });
@@ -82,7 +82,7 @@ void set_consequences_apart(const specification::Specification& specification,
   std::vector<localize::LocalizedFinding> kept;
   std::vector<localize::LocalizedFinding> apart;
   for (localize::LocalizedFinding& finding : report.findings) {
-    const bool is_one = consequences.is_one(finding.reported);
+    const bool is_one = consequences.is_one(finding);
     (is_one ? apart : kept).push_back(std::move(finding));
   }
   if (kept.empty() && !apart.empty()) {
@@ -91,7 +91,7 @@ void set_consequences_apart(const specification::Specification& specification,
   }
   report.findings = std::move(kept);
   for (const localize::LocalizedFinding& finding : apart) {
-    report.consequences.push_back(finding.reported.title);
+    report.consequences.push_back(finding.title);
   }
 }
 

@@ -116,7 +116,7 @@ void explain_mismatch(const trace::Source& run, const trace::TensorEntry& entry,
     tensor.causes = localize::find_causes(the_case);
     const bool unexplained =
         std::all_of(tensor.causes.begin(), tensor.causes.end(),
-                    [](const comparison::Cause& cause) { return cause.name == "mask_or_rows"; });
+                    [](const answer::Cause& cause) { return cause.name == "mask_or_rows"; });
     if (unexplained && !terms.empty()) {
       std::vector<comparison::TensorComparison> records;
       for (const trace::TensorEntry* term : terms) records.push_back(record_of(*term));
@@ -136,7 +136,7 @@ void explain_mismatch(const trace::Source& run, const trace::TensorEntry& entry,
           });
       tensor.causes.insert(place, std::move(*narrow));
     }
-    for (comparison::Cause& cause : tensor.causes) speak_of_expected(cause.evidence);
+    for (answer::Cause& cause : tensor.causes) speak_of_expected(cause.evidence);
   } catch (const base::InputError&) {
     // It could be read a moment ago. The finding stands without a cause.
   }

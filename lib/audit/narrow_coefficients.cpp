@@ -114,9 +114,9 @@ double left_of(const Channel& channel, tensor::DType dtype) {
 
 }  // namespace
 
-std::optional<comparison::Cause> find_narrow_coefficients(const trace::Source& run,
-                                                          const TensorEntry& entry,
-                                                          const measure::TensorRef& expected) {
+std::optional<answer::Cause> find_narrow_coefficients(const trace::Source& run,
+                                                      const TensorEntry& entry,
+                                                      const measure::TensorRef& expected) {
   const bool narrow =
       entry.dtype == tensor::DType::kBFloat16 || entry.dtype == tensor::DType::kFloat16;
   if (entry.key.kind != Kind::kOutput || !narrow || entry.shape.size() < 2) return std::nullopt;
@@ -137,7 +137,7 @@ std::optional<comparison::Cause> find_narrow_coefficients(const trace::Source& r
   }
   const double left = std::sqrt(square);
   const std::string type(dtype_short_name(entry.dtype));
-  return comparison::Cause{
+  return answer::Cause{
       "narrow_coefficients",
       "",
       base::concat("the factor and the mean of every channel, rounded to ", type,

@@ -17,8 +17,8 @@ namespace ttrace::audit {
 // within two roundings of those of `expected`, and α·μ is rounded or not; at most a quarter of the
 // distance from `expected` may be left. Nothing without that input, or where `expected` is no such
 // norm of it. Throws an input error if a shard cannot be read.
-std::optional<comparison::Cause> find_narrow_coefficients(const trace::Source& run,
-                                                          const trace::TensorEntry& entry,
-                                                          const measure::TensorRef& expected);
+std::optional<answer::Cause> find_narrow_coefficients(const trace::Source& run,
+                                                      const trace::TensorEntry& entry,
+                                                      const measure::TensorRef& expected);
 
 }  // namespace ttrace::audit

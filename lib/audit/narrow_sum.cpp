@@ -38,9 +38,9 @@ std::optional<tensor::DType> accumulator_of(const TensorEntry& rows, const Tenso
 
 }  // namespace
 
-std::optional<comparison::Cause> find_narrow_sum(const trace::Source& run, const TensorEntry& entry,
-                                                 const measure::TensorRef& expected,
-                                                 const measure::Backend& backend) {
+std::optional<answer::Cause> find_narrow_sum(const trace::Source& run, const TensorEntry& entry,
+                                             const measure::TensorRef& expected,
+                                             const measure::Backend& backend) {
   const std::size_t dot = entry.key.name.rfind('.');
   if (entry.key.kind != Kind::kParamGrad || entry.shape.size() != 1 || dot == std::string::npos) {
     return std::nullopt;
@@ -77,7 +77,7 @@ std::optional<comparison::Cause> find_narrow_sum(const trace::Source& run, const
     const double left = distance(recorded, nearest->stepwise);
     if (left <= kMostLeft * error) {
       const std::string type(dtype_short_name(*accumulator));
-      return comparison::Cause{
+      return answer::Cause{
           "narrow_accumulator",
           "",
           base::concat("accumulated in ", type, ": the sum over ", rows, " rows, rounded to ", type,

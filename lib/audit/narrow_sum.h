@@ -17,9 +17,9 @@ namespace ttrace::audit {
 // rounded to their type after every row, by one thread or several: this must leave at most a
 // quarter of the distance from `expected`. Nothing without these tensors, or if they were made in
 // another way. Throws an input error if a shard cannot be read.
-std::optional<comparison::Cause> find_narrow_sum(const trace::Source& run,
-                                                 const trace::TensorEntry& entry,
-                                                 const measure::TensorRef& expected,
-                                                 const measure::Backend& backend);
+std::optional<answer::Cause> find_narrow_sum(const trace::Source& run,
+                                             const trace::TensorEntry& entry,
+                                             const measure::TensorRef& expected,
+                                             const measure::Backend& backend);
 
 }  // namespace ttrace::audit

@@ -88,7 +88,7 @@ std::string recording_line(const trace::Manifest& manifest,
 
 void add_recording_lines(const trace::Manifest& reference, const trace::Manifest& candidate,
                          const std::vector<comparison::TensorComparison>& results,
-                         std::vector<comparison::Finding>& findings) {
+                         std::vector<comparison::ComparedFinding>& findings) {
   const std::optional<trace::Recorded>& of_reference = reference.run.recorded;
   const std::optional<trace::Recorded>& of_candidate = candidate.run.recorded;
   if (findings.empty() || !of_reference || !of_candidate) return;
@@ -99,7 +99,7 @@ void add_recording_lines(const trace::Manifest& reference, const trace::Manifest
     kinds.insert(std::string(kind_name(kind)));
   }
   if (!lacks) return;
-  for (comparison::Finding& finding : findings) {
+  for (comparison::ComparedFinding& finding : findings) {
     const comparison::TensorComparison& result = results[finding.result];
     if (!result.comparison || !is_of_module(result.key.kind)) continue;
     const auto globs = globs_of_layer(candidate, numbered_layer(module_of(result.key)));

@@ -22,6 +22,6 @@ std::string recording_line(const trace::Manifest& manifest,
 // one of them does not say what it was told to record.
 void add_recording_lines(const trace::Manifest& reference, const trace::Manifest& candidate,
                          const std::vector<comparison::TensorComparison>& results,
-                         std::vector<comparison::Finding>& findings);
+                         std::vector<comparison::ComparedFinding>& findings);
 
 }  // namespace ttrace::audit

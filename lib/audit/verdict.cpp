@@ -63,6 +63,19 @@ std::string title_of(const std::vector<AuditedTensor>& tensors,
   return title;
 }
 
+// What a tensor that is broken shows.
+AuditFinding finding_of(const std::vector<AuditedTensor>& tensors, std::size_t i) {
+  const AuditedTensor& tensor = tensors[i];
+  AuditFinding finding;
+  finding.shown = i;
+  finding.class_name = tensor.class_name;
+  finding.called_at = tensor.called_at;
+  finding.ranks = tensor.broken_check()->ranks;
+  finding.causes = tensor.causes;
+  finding.rejected = tensor.rejected;
+  return finding;
+}
+
 std::vector<AuditFinding> group(const std::vector<AuditedTensor>& tensors) {
   using GroupKey = std::tuple<Kind, std::string, std::string, std::string>;
   std::vector<AuditFinding> findings;
@@ -77,7 +90,7 @@ std::vector<AuditFinding> group(const std::vector<AuditedTensor>& tensors) {
         tensor.key.kind, tensor.broken_check()->operation, cause,
         cause.empty() && travelling(tensor).empty() ? judge::name_pattern(tensor.key.name) : ""};
     const auto [at, fresh] = known.emplace(key, findings.size());
-    if (fresh) findings.push_back({i, {}, ""});
+    if (fresh) findings.push_back(finding_of(tensors, i));
     findings[at->second].members.push_back(i);
   }
   for (AuditFinding& finding : findings) finding.title = title_of(tensors, finding.members);
@@ -225,27 +238,6 @@ AuditSharpness sharpness_of(const std::vector<AuditedTensor>& tensors) {
   return sharpness;
 }
 
-}  // namespace
-
-std::string_view audit_verdict_name(AuditVerdict verdict) {
-  constexpr std::array<std::string_view, 3> kNames{"holds", "broken", "inconclusive"};
-  return kNames.at(static_cast<std::size_t>(verdict));
-}
-
-int exit_code(AuditVerdict verdict) {
-  switch (verdict) {
-    case AuditVerdict::kHolds:
-      return 0;
-    case AuditVerdict::kBroken:
-      return 1;
-    case AuditVerdict::kInconclusive:
-      return 3;
-  }
-  return 3;
-}
-
-namespace {
-
 // The learning rates that updates were judged by: another one would hold as well.
 std::vector<GivenSetting> given_settings_of(const trace::Manifest& manifest,
                                             const std::vector<AuditedTensor>& tensors) {
@@ -290,7 +282,7 @@ void reach_verdict(std::size_t lost_ranks, const trace::Manifest& manifest, Audi
   for (const AuditedTensor& tensor : report.tensors) report.downstream += tensor.downstream ? 1 : 0;
   report.findings = group(report.tensors);
   if (report.interrupted) {
-    report.verdict = AuditVerdict::kInconclusive;
+    report.verdict = answer::Verdict::kInconclusive;
     report.why = report.interrupted->describe();
     if (report.findings.empty()) return;
     report.why += base::concat(
@@ -298,12 +290,12 @@ void reach_verdict(std::size_t lost_ranks, const trace::Manifest& manifest, Audi
     return;
   }
   if (!report.findings.empty()) {
-    report.verdict = AuditVerdict::kBroken;
+    report.verdict = answer::Verdict::kWrong;
     report.besides = why_inconclusive(lost_ranks, report);
     return;
   }
   report.why = why_inconclusive(lost_ranks, report);
-  report.verdict = report.why.empty() ? AuditVerdict::kHolds : AuditVerdict::kInconclusive;
+  report.verdict = report.why.empty() ? answer::Verdict::kRight : answer::Verdict::kInconclusive;
 }
 
 }  // namespace ttrace::audit

@@ -8,9 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "answer/environment.h"
+#include "answer/finding.h"
+#include "answer/trace_facts.h"
+#include "answer/verdict.h"
 #include "audit/record.h"
 #include "audit/step_coverage.h"
-#include "comparison/result.h"
+#include "comparison/division.h"
 #include "comparison/selection.h"
 #include "trace/manifest.h"
 
@@ -18,7 +22,7 @@ namespace ttrace::audit {
 
 // Tensors that break the same check by the same cause, in whatever step; without a cause, of one
 // name pattern.
-struct AuditFinding {
+struct AuditFinding : answer::Finding {
   std::size_t shown = 0;  // index of the tensor that stands for them: the first of the step
   std::vector<std::size_t> members;
   std::string title;  // "param_grad of 3 parameters (layers.*.fc1.weight)"
@@ -56,23 +60,19 @@ struct AuditSharpness {
   std::optional<double> gradient;
 };
 
-enum class AuditVerdict { kHolds, kBroken, kInconclusive };
-
-// "holds", "broken", "inconclusive".
-std::string_view audit_verdict_name(AuditVerdict verdict);
-// 0 holds, 1 broken, 3 inconclusive.
-int exit_code(AuditVerdict verdict);
+// The words of `ttrace audit` for its verdicts.
+inline constexpr answer::VerdictWords kAuditWords{"holds", "broken"};
 
 struct AuditReport {
-  AuditVerdict verdict = AuditVerdict::kHolds;
+  answer::Verdict verdict = answer::Verdict::kRight;
   std::string why;      // of an inconclusive verdict
   std::string besides;  // of a broken one: why it would be inconclusive if nothing were broken
   // Of a merge that lacks parts.
-  std::optional<comparison::Interruption> interrupted;
+  std::optional<answer::Interruption> interrupted;
   // Of a part of a divided audit: `tensors` are its share, and what the whole step decides is left
   // to the merge.
   std::optional<comparison::PartOfWork> part;
-  comparison::TraceFacts run;
+  answer::TraceFacts run;
   comparison::Selection selection;
   std::string specification;  // the file, or empty
   // The tensors of the trace, if only those that the person at the command selected were judged.
@@ -84,7 +84,7 @@ struct AuditReport {
   std::uint64_t downstream = 0;              // broken tensors that a finding explains
   std::vector<GivenSetting> given_settings;  // learning rates, if updates were judged by them
   std::vector<std::string> warnings;
-  comparison::Environment environment;
+  answer::Environment environment;
 };
 
 // Sets findings, coverage, sharpness and the verdict from the outcomes, and coverage.step. A run is

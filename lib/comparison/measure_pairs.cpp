@@ -238,9 +238,9 @@ void mark_unmeasured(std::vector<TensorComparison>& results) {
   }
 }
 
-std::optional<Interruption> interruption_of(const std::vector<TensorComparison>& results,
-                                            std::string missing) {
-  Interruption found;
+std::optional<answer::Interruption> interruption_of(const std::vector<TensorComparison>& results,
+                                                    std::string missing) {
+  answer::Interruption found;
   found.missing = std::move(missing);
   bool interrupted = false;
   for (const TensorComparison& result : results) {

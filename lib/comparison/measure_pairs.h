@@ -83,7 +83,7 @@ void mark_unmeasured(std::vector<TensorComparison>& results);
 
 // Returns how far an interrupted comparison came; nothing if no record is marked and no part is
 // `missing`.
-std::optional<Interruption> interruption_of(const std::vector<TensorComparison>& results,
-                                            std::string missing = "");
+std::optional<answer::Interruption> interruption_of(const std::vector<TensorComparison>& results,
+                                                    std::string missing = "");
 
 }  // namespace ttrace::comparison

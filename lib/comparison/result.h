@@ -10,7 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/message.h"
+#include "answer/environment.h"
+#include "answer/finding.h"
+#include "answer/trace_facts.h"
+#include "answer/verdict.h"
 #include "comparison/division.h"
 #include "comparison/tensor_comparison.h"
 #include "comparison/tensor_selection.h"
@@ -53,64 +56,20 @@ struct KinkFlips {
   double moved = 0;    // by how much the gradient is off in these elements, relative to its norm
 };
 
-enum class Verdict { kMatch, kDiverged, kInconclusive };
+// The words of `ttrace compare` for its verdicts.
+inline constexpr answer::VerdictWords kCompareWords{"match", "diverged"};
 
-std::string_view verdict_name(Verdict verdict);
-// 0 match, 1 diverged, 3 inconclusive.
-int exit_code(Verdict verdict);
-
-struct TraceFacts {
-  std::string path;  // as given
-  std::uint64_t ranks = 0;
-  std::vector<trace::MeshAxis> mesh;  // the default one
-  std::vector<std::uint64_t> steps;
-  std::string precision;
-  std::string run_id = "";  // or empty
-  trace::Fingerprint fingerprint = {};
-  // What the manifest says of the recording, by member of `identity` in JSON: "recorded_at",
-  // "command", "framework", ...; only what it says.
-  std::vector<std::pair<std::string, std::string>> recorded = {};
-  std::vector<std::uint64_t> mesh_ranks = {};  // of `mesh`, row-major; empty: 0, 1, 2, ...
-};
-
-// What a cause found, in numbers and names, from which sentences are made: {"factor", 2.0},
-// {"type", "bf16"}. The table of report/cause_sentences.cpp says what each cause has.
-using CauseValues = std::vector<std::pair<std::string_view, base::Message::Value>>;
-
-// Why a tensor diverged, with the numbers that show it. Every cause has evidence.
-struct Cause {
-  std::string name;        // as in the table of lib/localize/README.md, e.g. "missing_reduction"
-  std::string axis;        // the mesh axis, or empty
-  std::string evidence;    // one line, without the name
-  double unexplained = 0;  // ‖error that the cause does not explain‖ / ‖R‖
-  CauseValues values = {};
-  // Of wrong_layout_declared: the tensor under the only layout that fits; else null.
-  std::shared_ptr<const trace::TensorEntry> fits = nullptr;
-};
-
-// A cause that was tried and does not fit.
-struct RejectedCause {
-  std::string name;
-  double unexplained = 0;  // as of a cause: the least that it leaves
-};
-
-struct Finding {
+// A first divergence, or tensors that are missing together.
+struct ComparedFinding : answer::Finding {
   std::size_t result = 0;  // index into results
   std::vector<std::size_t> members;
   std::string one_sided_group;
-  std::string class_name;
-  std::string called_at;
-  std::vector<std::uint64_t> ranks;
-  std::string where;                    // for people
   std::string parts;                    // which slices are beyond their own tolerance
   std::string values;                   // for a single number: both sides', and every replica's
   std::string before;                   // what it was computed from, and its outcome
   std::vector<std::size_t> depends_on;  // results
   std::vector<std::size_t> downstream;  // results that are bad and follow from it
   std::string merged;                   // how the candidate's shards make up the tensor
-  std::vector<Cause> causes;
-  std::vector<RejectedCause>
-      rejected;             // by what they leave unexplained; version 2 of the report has them
   std::string record_next;  // settings of the collector that record more of its layer, or empty
 };
 
@@ -123,15 +82,6 @@ struct SettingDifference {
   std::string candidate;
   std::vector<std::string> parameters;  // with this setting, sorted
   std::vector<std::size_t> updates;     // results: their updated parameters
-};
-
-// A bad tensor that follows from a finding and may hide another bug: its share of the allowed error
-// is many times that of everything it was directly computed from.
-struct Suspect {
-  std::size_t result = 0;
-  double used = 0;         // error / allowed; may be infinite
-  double used_before = 0;  // the largest share of what it depends on directly; at least 1
-  std::optional<std::size_t> largest;  // the result with that share
 };
 
 // How the micro-batches of the two runs differ in a step.
@@ -171,32 +121,6 @@ struct FollowedLayout {
   std::uint64_t tensors = 0;  // that are judged under it
 };
 
-// How far a comparison or an audit came that was stopped before everything was measured, or whose
-// parts are not all there.
-struct Interruption {
-  std::uint64_t measured = 0;
-  std::uint64_t of = 0;
-  std::string missing = "";  // missing_parts(), or empty
-
-  // "interrupted after 20 of 202 tensors", "part 2 of 3 is missing, with 20 of 202 tensors".
-  std::string describe() const;
-};
-
-struct Environment {
-  std::string backend;
-  std::string instruction_set;
-  std::string remarks;  // what the backend left to another one, and why
-  unsigned threads = 0;
-  double seconds = 0;
-  std::uint64_t bytes_read = 0;
-  std::string version;
-};
-
-// Sets the members that say what the work ran on.
-void set_execution(const measure::ExecutionContext& execution, Environment& environment);
-// "cpu x86-64-v4, 2 threads"; with remarks in brackets after it.
-std::string execution_text(const Environment& environment);
-
 // Tensors that a rule of the map leaves out.
 struct DroppedTensors {
   std::string rule;  // its pointer in the file: "/candidate/3"
@@ -214,7 +138,7 @@ struct LeftOut {
 
 // The high-precision run (--truth).
 struct TruthRun {
-  TraceFacts facts;
+  answer::TraceFacts facts;
   std::uint64_t without = 0;       // compared tensors of floating-point numbers that it lacks
   std::uint64_t incomparable = 0;  // tensors that have another shape or class of type in it
   std::uint64_t unreadable = 0;
@@ -226,13 +150,13 @@ struct GrowthWithoutNoise {
 };
 
 struct CompareReport {
-  Verdict verdict = Verdict::kMatch;
+  answer::Verdict verdict = answer::Verdict::kRight;
   std::string why;      // of an inconclusive verdict
   std::string besides;  // of a diverged one: why it would be inconclusive if nothing had diverged
   // The clause of the first line that would repeat it (report/coverage_clauses.h), or empty.
   std::string_view why_is_about = {};
-  TraceFacts reference;
-  TraceFacts candidate;
+  answer::TraceFacts reference;
+  answer::TraceFacts candidate;
   Selection selection;
   bool common = false;                  // tensors that one side alone has were left out
   std::vector<std::string> noise_runs;  // also those that a calibration was made from
@@ -252,9 +176,9 @@ struct CompareReport {
   bool from_modules = false;  // the frontier follows the data flow, not the execution order
   std::map<judge::Outcome, std::uint64_t> counts;
   std::vector<TensorComparison> results;  // in the order of the data flow
-  std::vector<Finding> findings;
+  std::vector<ComparedFinding> findings;
   std::vector<SettingDifference> settings;         // by step and name
-  std::vector<Suspect> suspects;                   // in the order of the data flow
+  std::vector<answer::Suspect> suspects;           // in the order of the data flow
   std::optional<MicrobatchMismatch> microbatches;  // the first one
   std::optional<OtherStart> other_start;           // only where the micro-batches are the same
   std::optional<SwappedRuns> swapped;              // only where there are findings
@@ -264,9 +188,9 @@ struct CompareReport {
   std::string padding;  // a sentence of padding that carries a gradient, if the first finding is it
   std::size_t downstream = 0;
   std::vector<std::string> warnings;
-  std::optional<Interruption> interrupted;
+  std::optional<answer::Interruption> interrupted;
   std::optional<PartOfWork> part;  // tensors of other parts are skipped
-  Environment environment;
+  answer::Environment environment;
 };
 
 }  // namespace ttrace::comparison

@@ -85,9 +85,9 @@ std::vector<std::pair<std::string, std::string>> recording_of(const trace::Sourc
 
 }  // namespace
 
-TraceFacts facts_of(const trace::Source& source) {
+answer::TraceFacts facts_of(const trace::Source& source) {
   const trace::Manifest& manifest = source.manifest();
-  TraceFacts facts;
+  answer::TraceFacts facts;
   facts.path = source.path();
   facts.ranks = layout::ranks_of(manifest).size();
   facts.mesh = manifest.meshes.at("").axes;
@@ -100,6 +100,13 @@ TraceFacts facts_of(const trace::Source& source) {
   for (const trace::TensorEntry& entry : manifest.tensors) steps.insert(entry.key.step);
   facts.steps.assign(steps.begin(), steps.end());
   return facts;
+}
+
+void set_execution(const measure::ExecutionContext& execution, answer::Environment& environment) {
+  environment.backend = execution.backend->name();
+  environment.instruction_set = execution.backend->instruction_set();
+  environment.remarks = execution.backend->remarks();
+  environment.threads = execution.thread_count();
 }
 
 std::vector<std::string> plan_warnings(const trace::Source& reference,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comparison/result.h"
+#include "measure/backend.h"
 #include "trace/source.h"
 
 namespace ttrace::comparison {
@@ -32,7 +33,10 @@ LostRanks lost_ranks_of(const trace::Source& source);
 using Absences = std::map<trace::TensorKey, std::string>;
 Absences absences_of(const trace::Source& source, const LostRanks& lost);
 
-TraceFacts facts_of(const trace::Source& source);
+answer::TraceFacts facts_of(const trace::Source& source);
+
+// Sets the members that say what the work ran on.
+void set_execution(const measure::ExecutionContext& execution, answer::Environment& environment);
 
 // Warns of runs that were not rewritten by the same plan as the reference.
 std::vector<std::string> plan_warnings(const trace::Source& reference,

@@ -89,8 +89,8 @@ bool checks_nothing(const SelftestTensor& tensor) {
 }
 
 int exit_code(const SelftestReport& report) {
-  if (report.pair != Verdict::kMatch) return exit_code(report.pair);
-  return exit_code(report.why.empty() ? Verdict::kMatch : Verdict::kInconclusive);
+  if (report.pair != answer::Verdict::kRight) return exit_code(report.pair);
+  return exit_code(report.why.empty() ? answer::Verdict::kRight : answer::Verdict::kInconclusive);
 }
 
 std::vector<SelftestGroup> groups_of(const std::vector<SelftestTensor>& tensors) {

@@ -64,16 +64,17 @@ struct SelftestTensor {
 bool checks_nothing(const SelftestTensor& tensor);
 
 struct SelftestReport {
-  Verdict pair = Verdict::kMatch;  // of the healthy pair; faults are tried only after a match
-  std::string why;                 // why there is no table, or empty
-  TraceFacts reference;
-  TraceFacts candidate;
+  // Of the healthy pair; faults are tried only after a match.
+  answer::Verdict pair = answer::Verdict::kRight;
+  std::string why;  // why there is no table, or empty
+  answer::TraceFacts reference;
+  answer::TraceFacts candidate;
   std::vector<std::string> noise_runs;
   std::string tolerance_file;
   std::vector<double> ladder;           // the sizes tried, ascending
   std::vector<SelftestTensor> tensors;  // selected ones, sorted by key
   std::vector<std::string> warnings;
-  Environment environment;
+  answer::Environment environment;
 };
 
 // 0 for a table, 1 if the pair diverged, 3 if it was inconclusive or nothing could be tried.

@@ -20,7 +20,7 @@ using judge::Outcome;
 
 // `about`: the clause of the first line that would repeat the reason, or none.
 void inconclusive(std::string why, CompareReport& out, std::string_view about = "") {
-  out.verdict = Verdict::kInconclusive;
+  out.verdict = answer::Verdict::kInconclusive;
   out.why = std::move(why);
   out.why_is_about = about;
 }
@@ -203,13 +203,6 @@ Doubt doubt_of(const RunState& state, const CompareReport& out) {
 
 }  // namespace
 
-std::string Interruption::describe() const {
-  if (missing.empty()) {
-    return concat("interrupted after ", measured, " of ", base::plural(of, "tensor"));
-  }
-  return concat(missing, ", with ", of - measured, " of ", base::plural(of, "tensor"));
-}
-
 void decide(const RunState& state, CompareReport& out) {
   const std::uint64_t total = out.results.size();
   if (out.interrupted) return inconclusive(describe_interruption(out), out);
@@ -223,7 +216,7 @@ void decide(const RunState& state, CompareReport& out) {
   const bool bad = std::any_of(out.results.begin(), out.results.end(),
                                [](const auto& result) { return judge::is_bad(result.outcome); });
   if (bad || !out.settings.empty()) {
-    out.verdict = Verdict::kDiverged;
+    out.verdict = answer::Verdict::kWrong;
     out.besides = doubt.text;
     return;
   }
@@ -231,7 +224,7 @@ void decide(const RunState& state, CompareReport& out) {
     return inconclusive(doubt.alone ? doubt.text : concat("nothing diverged, but ", doubt.text),
                         out, doubt.about);
   }
-  out.verdict = Verdict::kMatch;
+  out.verdict = answer::Verdict::kRight;
 }
 
 }  // namespace ttrace::comparison

@@ -173,7 +173,7 @@ class AuditRun {
   }
 
   void note_interruption() {
-    comparison::Interruption found{0, out_.tensors.size(), comparison::missing_parts(division_)};
+    answer::Interruption found{0, out_.tensors.size(), comparison::missing_parts(division_)};
     for (const AuditedTensor& tensor : out_.tensors) found.measured += tensor.left_undone ? 0 : 1;
     if (found.measured < found.of || !found.missing.empty()) out_.interrupted = std::move(found);
   }

@@ -264,7 +264,7 @@ class CompareRun {
   }
 
   void explain_padding() {
-    for (comparison::Finding& finding : out_.findings) {
+    for (comparison::ComparedFinding& finding : out_.findings) {
       const auto padded = padding_.with_gradient.find(out_.results[finding.result].key);
       if (padded == padding_.with_gradient.end()) continue;
       finding.causes = {
@@ -276,7 +276,7 @@ class CompareRun {
   // If values really lie in another order, all tensors computed from them are wrong; if only the
   // manifest declares it wrongly, some match. If all are wrong, a fitting layout is not followed.
   void forget_layouts_that_reach_further() {
-    for (comparison::Finding& finding : out_.findings) {
+    for (comparison::ComparedFinding& finding : out_.findings) {
       if (out_.results[finding.result].outcome == Outcome::kIncomparable) continue;
       bool any = false;
       bool any_matches = false;
@@ -287,7 +287,7 @@ class CompareRun {
         any_matches = any_matches || out_.results[i].outcome == Outcome::kMatch;
       }
       if (!any || any_matches) continue;
-      for (comparison::Cause& cause : finding.causes) cause.fits = nullptr;
+      for (answer::Cause& cause : finding.causes) cause.fits = nullptr;
     }
   }
 

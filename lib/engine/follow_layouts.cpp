@@ -15,8 +15,8 @@
 namespace ttrace::engine {
 namespace {
 
+using comparison::ComparedFinding;
 using comparison::CompareReport;
-using comparison::Finding;
 using comparison::TensorComparison;
 using judge::Outcome;
 
@@ -26,7 +26,7 @@ constexpr std::size_t kMostRounds = 8;
 // A finding whose fitting layout is followed, as the comparison first reported it.
 struct Slip {
   TensorComparison result;
-  Finding finding;
+  ComparedFinding finding;
   std::vector<trace::TensorKey> depends_on;
 
   const trace::TensorEntry& declared() const {
@@ -38,10 +38,9 @@ struct Slip {
 // The findings with a layout that fits, the cause first.
 std::vector<Slip> slips_of(const CompareReport& report) {
   std::vector<Slip> slips;
-  for (const Finding& finding : report.findings) {
-    const auto cause =
-        std::find_if(finding.causes.begin(), finding.causes.end(),
-                     [](const comparison::Cause& one) { return one.fits != nullptr; });
+  for (const ComparedFinding& finding : report.findings) {
+    const auto cause = std::find_if(finding.causes.begin(), finding.causes.end(),
+                                    [](const answer::Cause& one) { return one.fits != nullptr; });
     if (cause == finding.causes.end()) continue;
     Slip slip{report.results[finding.result], finding, {}};
     const auto at = slip.finding.causes.begin() + (cause - finding.causes.begin());
@@ -115,11 +114,11 @@ std::map<trace::TensorKey, std::size_t> numbers_of(const CompareReport& report) 
 // Puts the slips back into the report, in which their tensors match under the fitting layouts.
 void add_slips(std::vector<Slip> slips, CompareReport& report) {
   const std::map<trace::TensorKey, std::size_t> numbers = numbers_of(report);
-  std::vector<Finding> findings;
+  std::vector<ComparedFinding> findings;
   for (Slip& slip : slips) {
     const auto at = numbers.find(slip.result.key);
     if (at == numbers.end()) continue;
-    Finding& finding = slip.finding;
+    ComparedFinding& finding = slip.finding;
     finding.result = at->second;
     finding.members = {at->second};
     finding.downstream.clear();
@@ -135,9 +134,9 @@ void add_slips(std::vector<Slip> slips, CompareReport& report) {
     result = std::move(slip.result);
     findings.push_back(std::move(finding));
   }
-  for (Finding& finding : report.findings) findings.push_back(std::move(finding));
+  for (ComparedFinding& finding : report.findings) findings.push_back(std::move(finding));
   report.findings = std::move(findings);
-  report.verdict = comparison::Verdict::kDiverged;
+  report.verdict = answer::Verdict::kWrong;
   report.why.clear();
   report.why_is_about = {};
 }

@@ -48,7 +48,7 @@ std::string describe_stored_values(const trace::Source& source, const trace::Ten
 }
 
 void write_summary(const trace::Source& source, std::ostream& out) {
-  const comparison::TraceFacts facts = comparison::facts_of(source);
+  const answer::TraceFacts facts = comparison::facts_of(source);
   const trace::Manifest& manifest = source.manifest();
   const trace::RunFacts& run = manifest.run;
   out << printable(facts.path) << ": " << base::plural(manifest.tensors.size(), "tensor") << ", "

@@ -64,8 +64,8 @@ void LocalChecks::check(const std::set<std::string>& modules, comparison::WorkDi
   audit::mark_downstream(tensors_);
 }
 
-std::optional<comparison::Interruption> LocalChecks::interruption() const {
-  comparison::Interruption found{0, tensors_.size(), comparison::missing_parts(division_)};
+std::optional<answer::Interruption> LocalChecks::interruption() const {
+  answer::Interruption found{0, tensors_.size(), comparison::missing_parts(division_)};
   for (const AuditedTensor& tensor : tensors_) found.measured += tensor.left_undone ? 0 : 1;
   if (found.measured == found.of && found.missing.empty()) return std::nullopt;
   return found;

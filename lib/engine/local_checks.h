@@ -28,7 +28,7 @@ class LocalChecks {
   // Judges all tensors of the modules, or those of a part of the division.
   void check(const std::set<std::string>& modules, comparison::WorkDivision division);
   // Says what was left undone; nothing if all was done.
-  std::optional<comparison::Interruption> interruption() const;
+  std::optional<answer::Interruption> interruption() const;
 
   // The module's tensors; only those of `like`'s step and micro-batch if it is given.
   std::vector<audit::AuditedTensor> of(const std::string& module,

@@ -23,7 +23,7 @@ using audit::AuditOutcome;
 using trace::Kind;
 
 // "8 ranks, run 3f2a, 1234 bytes, manifest 0123456789abcdef, content 0123456789abcdef"
-std::string describe_identity(const comparison::TraceFacts& facts) {
+std::string describe_identity(const answer::TraceFacts& facts) {
   return base::concat(base::plural(facts.ranks, "rank"), facts.run_id.empty() ? "" : ", run ",
                       base::printable(facts.run_id), ", ", facts.fingerprint.bytes,
                       " bytes, manifest ", base::printable(facts.fingerprint.manifest),
@@ -32,8 +32,7 @@ std::string describe_identity(const comparison::TraceFacts& facts) {
 
 // Path and time may differ: a report and its traces may have been moved or copied.
 void require_same_trace(const std::string& report, const char* role,
-                        const comparison::TraceFacts& reported,
-                        const comparison::TraceFacts& found) {
+                        const answer::TraceFacts& reported, const answer::TraceFacts& found) {
   constexpr const char* kWayOut = "; leave --report out to compare again";
   if (reported.fingerprint.content.empty() && !found.fingerprint.manifest.empty()) {
     throw base::input_error(report, ": does not say which ", role, " it compared", kWayOut);
@@ -106,8 +105,8 @@ class LocalizeRun {
   }
 
   // Replaces the facts of the report by those of the trace that was given, if it is the same one.
-  void take_over(const trace::Source& run, const char* role, comparison::TraceFacts& reported) {
-    comparison::TraceFacts facts = comparison::facts_of(run);
+  void take_over(const trace::Source& run, const char* role, answer::TraceFacts& reported) {
+    answer::TraceFacts facts = comparison::facts_of(run);
     require_same_trace(out_.comparison.file, role, reported, facts);
     reported = std::move(facts);
   }
@@ -166,7 +165,7 @@ class LocalizeRun {
       for (const trace::TensorKey& key : out_.comparison.bad) {
         modules.insert(localize::module_of(key));
       }
-      for (const localize::ReportedSuspect& suspect : out_.comparison.suspects) {
+      for (const answer::Suspect& suspect : out_.comparison.suspects) {
         modules.insert(localize::module_of(suspect.key));
       }
     }
@@ -185,12 +184,12 @@ class LocalizeRun {
   void judge_modules() {
     std::set<std::string> modules = layers_to_check();
     layers_ = modules;
-    for (const localize::ReportedFinding& finding : out_.comparison.findings) {
+    for (const localize::LocalizedFinding& finding : out_.comparison.findings) {
       if (finding.shown) modules.insert(localize::module_of(*finding.shown));
       if (options_.specification == nullptr) continue;
       for (const trace::TensorKey& key : finding.keys) modules.insert(localize::module_of(key));
     }
-    for (const localize::ReportedSuspect& suspect : out_.comparison.suspects) {
+    for (const answer::Suspect& suspect : out_.comparison.suspects) {
       modules.insert(localize::module_of(suspect.key));
     }
     // Only the whole comparison says which modules there are to judge.
@@ -256,46 +255,44 @@ class LocalizeRun {
   }
 
   void explain_findings() {
-    for (const localize::ReportedFinding& reported : out_.comparison.findings) {
-      localize::LocalizedFinding finding;
-      finding.reported = reported;
-      if (reported.shown) {
-        finding.module = localize::module_of(*reported.shown);
-        finding.phase = localize::phase_of(*reported.shown);
+    for (const localize::LocalizedFinding& reported : out_.comparison.findings) {
+      localize::LocalizedFinding finding = reported;
+      if (finding.shown) {
+        finding.module = localize::module_of(*finding.shown);
         if (!is_part_) {
-          finding.local = local_of(finding.module, &*reported.shown);
+          finding.local = local_of(finding.module, &*finding.shown);
           count_not_replayable(finding.module, finding.local);
           finding.here = is_broken(finding.local);
         }
         finding.summary = is_part_ ? "left to `ttrace report merge` of all parts"
                                    : localize::describe_local(finding.local);
       }
-      finding.after_right_values = !reported.depends_on.empty() && wrong_before(reported) == 0;
-      finding.upstream = is_part_ ? "left to the merge" : describe_upstream(reported);
+      finding.after_right_values = !finding.depends_on.empty() && wrong_before(finding) == 0;
+      finding.upstream = is_part_ ? "left to the merge" : describe_upstream(finding);
       finding.next = describe_next(finding);
       out_.findings.push_back(std::move(finding));
     }
   }
 
   // Counts the tensors that it was computed from and that do not match.
-  std::uint64_t wrong_before(const localize::ReportedFinding& reported) const {
+  std::uint64_t wrong_before(const localize::LocalizedFinding& finding) const {
     std::uint64_t bad = 0;
-    for (const std::string& id : reported.depends_on) {
+    for (const std::string& id : finding.depends_on) {
       bad += out_.comparison.outcomes.contains(id) ? 1 : 0;
     }
     return bad;
   }
 
-  std::string describe_upstream(const localize::ReportedFinding& reported) const {
-    if (reported.depends_on.empty()) return "nothing recorded";
-    const std::uint64_t bad = wrong_before(reported);
-    const std::string tensors = base::plural(reported.depends_on.size(), "tensor");
+  std::string describe_upstream(const localize::LocalizedFinding& finding) const {
+    if (finding.depends_on.empty()) return "nothing recorded";
+    const std::uint64_t bad = wrong_before(finding);
+    const std::string tensors = base::plural(finding.depends_on.size(), "tensor");
     if (bad == 0) return base::concat("the ", tensors, " that it was computed from match");
     return base::concat(bad, " of the ", tensors, " that it was computed from do not match");
   }
 
   std::string describe_next(const localize::LocalizedFinding& finding) const {
-    if (!finding.reported.shown) return "set the optimizer as in the reference";
+    if (!finding.shown) return "set the optimizer as in the reference";
     const std::string inspect =
         base::concat("ttrace inspect ", options_.run_argument, " '", finding.module, "*'");
     if (options_.specification == nullptr) {
@@ -305,11 +302,10 @@ class LocalizeRun {
   }
 
   void explain_suspects() {
-    for (const localize::ReportedSuspect& reported : out_.comparison.suspects) {
-      localize::LocalizedSuspect suspect;
-      suspect.reported = reported;
-      suspect.module = localize::module_of(reported.key);
-      const std::vector<AuditedTensor> local = local_of(suspect.module, &reported.key);
+    for (const answer::Suspect& reported : out_.comparison.suspects) {
+      localize::LocalizedSuspect suspect{reported, false, ""};
+      const std::vector<AuditedTensor> local =
+          local_of(localize::module_of(reported.key), &reported.key);
       suspect.here = is_broken(local);
       suspect.summary = localize::describe_local(local);
       out_.suspects.push_back(std::move(suspect));

@@ -156,8 +156,8 @@ SelftestTensor tested(const Bench& bench, const comparison::FaultPlanner& planne
 }
 
 std::string no_table(const comparison::CompareReport& compared) {
-  if (compared.verdict == comparison::Verdict::kMatch) return "";
-  if (compared.verdict == comparison::Verdict::kInconclusive) return compared.why;
+  if (compared.verdict == answer::Verdict::kRight) return "";
+  if (compared.verdict == answer::Verdict::kInconclusive) return compared.why;
   std::uint64_t bad = 0;
   for (const Outcome outcome : judge::kAllOutcomes) {
     if (judge::is_bad(outcome)) bad += compared.counts.at(outcome);
@@ -193,7 +193,7 @@ SelftestReport selftest_traces(const trace::Source& reference, const trace::Sour
   out.warnings = std::move(compared.warnings);
   out.ladder = ladder();
 
-  if (out.pair == comparison::Verdict::kMatch) {
+  if (out.pair == answer::Verdict::kRight) {
     const judge::Policy no_rules;
     const comparison::Tolerances tolerances(
         reference.manifest(), options.calibration ? options.calibration->rules : no_rules, results);

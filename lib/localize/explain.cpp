@@ -17,8 +17,8 @@
 namespace ttrace::localize {
 namespace {
 
+using answer::RejectedCause;
 using base::concat;
-using comparison::RejectedCause;
 using comparison::TensorComparison;
 using judge::Outcome;
 
@@ -176,15 +176,15 @@ std::vector<Cause> causes_of(const ExplainInput& input, const TensorComparison& 
 
 }  // namespace
 
-std::vector<comparison::Finding> explain_findings(const ExplainInput& input,
-                                                  const Frontier& frontier) {
+std::vector<comparison::ComparedFinding> explain_findings(const ExplainInput& input,
+                                                          const Frontier& frontier) {
   const ModuleGraph graph(input.modules);
-  std::vector<comparison::Finding> findings = frontier.findings;
+  std::vector<comparison::ComparedFinding> findings = frontier.findings;
   std::optional<Related> related;
   if (!findings.empty()) related.emplace(input.results, input.reference, input.candidate);
   std::uint64_t elements_read = 0;
   for (std::size_t f = 0; f < findings.size(); ++f) {
-    comparison::Finding& finding = findings[f];
+    comparison::ComparedFinding& finding = findings[f];
     const TensorComparison& result = input.results[finding.result];
     std::sort(finding.members.begin(), finding.members.end());
     finding.depends_on = input.flow.depends_on[finding.result];

@@ -25,7 +25,7 @@ struct ExplainInput {
 };
 
 // Completes the findings of the frontier. Reads the tensors of the first findings again.
-std::vector<comparison::Finding> explain_findings(const ExplainInput& input,
-                                                  const Frontier& frontier);
+std::vector<comparison::ComparedFinding> explain_findings(const ExplainInput& input,
+                                                          const Frontier& frontier);
 
 }  // namespace ttrace::localize

@@ -99,7 +99,7 @@ Frontier find_frontier(const std::vector<FlowNode>& nodes, const Dataflow& flow,
   std::vector<bool> in_finding(nodes.size(), false);
   for (const std::size_t node : flow.topological_order) {
     if (!judge::is_bad(outcomes[node]) || is_explained(node)) continue;
-    comparison::Finding finding;
+    comparison::ComparedFinding finding;
     finding.result = node;
     finding.members = {node};
     if (judge::is_one_sided(outcomes[node])) {
@@ -114,7 +114,7 @@ Frontier find_frontier(const std::vector<FlowNode>& nodes, const Dataflow& flow,
     }
     frontier.findings.push_back(std::move(finding));
   }
-  for (comparison::Finding& finding : frontier.findings) {
+  for (comparison::ComparedFinding& finding : frontier.findings) {
     std::erase_if(finding.downstream, [&](std::size_t node) { return in_finding[node]; });
   }
   order_findings(nodes, outcomes, frontier.findings);
@@ -130,8 +130,8 @@ Frontier find_frontier(const std::vector<FlowNode>& nodes, const Dataflow& flow,
 }
 
 void order_findings(const std::vector<FlowNode>& nodes, const std::vector<Outcome>& outcomes,
-                    std::vector<comparison::Finding>& findings) {
-  const auto place = [&](const comparison::Finding& finding) {
+                    std::vector<comparison::ComparedFinding>& findings) {
+  const auto place = [&](const comparison::ComparedFinding& finding) {
     const trace::TensorKey& key = nodes[finding.result].key;
     const Phase phase = phase_of(key);
     int turn = 2;

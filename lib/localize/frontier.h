@@ -16,7 +16,7 @@ namespace ttrace::localize {
 struct Frontier {
   // Of a finding, `result` (the node that stands for it), `members`, `one_sided_group` and
   // `downstream` (without nodes that are in a finding) are set. In the order of order_findings.
-  std::vector<comparison::Finding> findings;
+  std::vector<comparison::ComparedFinding> findings;
   std::size_t downstream = 0;  // bad nodes that are in no finding
 };
 
@@ -38,7 +38,7 @@ Frontier find_frontier(const std::vector<FlowNode>& nodes, const Dataflow& flow,
 // data explain everything; then replica conflicts, since it is not known from which replica the
 // rest was computed; then all others; what is extra last. Within these the order stays.
 void order_findings(const std::vector<FlowNode>& nodes, const std::vector<judge::Outcome>& outcomes,
-                    std::vector<comparison::Finding>& findings);
+                    std::vector<comparison::ComparedFinding>& findings);
 
 // Returns whether each record has the reference's values bit for bit. False for numbers that sum up
 // many (the loss), which stand for all of them in the data flow, and for integers, which may be

@@ -108,7 +108,7 @@ class Isolation {
       found.called_at = about->second->called_at;
     }
     if (const auto inputs = wrong_inputs_.find(module); inputs != wrong_inputs_.end()) {
-      found.verdict = IsolatedVerdict::kNotJudged;
+      found.verdict = answer::Verdict::kInconclusive;
       found.reason =
           base::concat("its input ", to_string(inputs->second.front()), " differs under the plan");
       return found;
@@ -131,15 +131,15 @@ class Isolation {
                     [](const trace::TensorKey& key) { return phase_of(key) >= Phase::kBackward; });
     }
     if (!found.wrong.empty()) {
-      found.verdict = IsolatedVerdict::kAtFault;
+      found.verdict = answer::Verdict::kWrong;
       found.phase = phase_of(found.wrong.front());
       found.reason.clear();
     } else if (gradients != wrong_gradients_.end()) {
-      found.verdict = IsolatedVerdict::kNotJudged;
+      found.verdict = answer::Verdict::kInconclusive;
       found.reason = base::concat("the gradient of its output differs: ",
                                   to_string(gradients->second.front()));
     } else if (!has_output_.contains(module)) {
-      found.verdict = IsolatedVerdict::kNotJudged;
+      found.verdict = answer::Verdict::kInconclusive;
       found.reason = "its output is not recorded (TTRACE_KINDS needs output)";
     }
     return found;
@@ -168,18 +168,6 @@ class Isolation {
 };
 
 }  // namespace
-
-std::string_view isolated_verdict_name(IsolatedVerdict verdict) {
-  switch (verdict) {
-    case IsolatedVerdict::kAtFault:
-      return "at_fault";
-    case IsolatedVerdict::kHolds:
-      return "holds";
-    case IsolatedVerdict::kNotJudged:
-      break;
-  }
-  return "not_judged";
-}
 
 std::vector<IsolatedModule> judge_isolated(const trace::Manifest& reference,
                                            const trace::Manifest& candidate,

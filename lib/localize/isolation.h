@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "answer/verdict.h"
 #include "localize/phase.h"
 #include "trace/key.h"
 #include "trace/manifest.h"
@@ -16,21 +17,17 @@ namespace ttrace::localize {
 
 struct ReportedComparison;
 
-enum class IsolatedVerdict {
-  kAtFault,    // it received the same as in the reference and gave something else
-  kHolds,      // it gave the same
-  kNotJudged,  // `reason`
-};
-
-// "at_fault", "holds", "not_judged": names in the JSON report.
-std::string_view isolated_verdict_name(IsolatedVerdict verdict);
+// The words for the verdict of a module.
+inline constexpr answer::VerdictWords kIsolationWords{"holds", "at_fault", "not_judged"};
 
 // A module that a plan has isolated, judged by comparing two runs under that plan.
 struct IsolatedModule {
   std::string module;
   std::string class_name;
   std::string called_at;
-  IsolatedVerdict verdict = IsolatedVerdict::kHolds;
+  // Right: it received the same as in the reference and gave the same. Wrong: it gave something
+  // else. Inconclusive: `reason`.
+  answer::Verdict verdict = answer::Verdict::kRight;
   Phase phase = Phase::kForward;        // in which it is at fault first
   std::vector<trace::TensorKey> wrong;  // in the order of the step
   std::string reason;  // why it was not judged; or that what is wrong comes from a module inside

@@ -35,24 +35,14 @@ std::uint64_t LocalizeReport::judged_layers() const {
       layers.begin(), layers.end(), [](const LayerSummary& layer) { return layer.judged > 0; }));
 }
 
-int LocalizeReport::exit_code() const {
-  if (!unfinished.empty()) return 3;
+answer::Verdict LocalizeReport::verdict() const {
+  using answer::Verdict;
+  if (!unfinished.empty()) return Verdict::kInconclusive;
   const bool broken = std::any_of(layers.begin(), layers.end(),
                                   [](const LayerSummary& layer) { return !layer.broken.empty(); });
-  if (!findings.empty() || broken || (code && !code->differences.empty())) return 1;
-  if (!layers.empty() && judged_layers() == 0) return 3;
-  return comparison.exit_code == 3 ? 3 : 0;
-}
-
-std::string_view LocalizeReport::verdict() const {
-  switch (exit_code()) {
-    case 0:
-      return "nothing to explain";
-    case 1:
-      return "findings";
-    default:
-      return "inconclusive";
-  }
+  if (!findings.empty() || broken || (code && !code->differences.empty())) return Verdict::kWrong;
+  const bool nothing_judged = !layers.empty() && judged_layers() == 0;
+  return nothing_judged || comparison.exit_code == 3 ? Verdict::kInconclusive : Verdict::kRight;
 }
 
 std::string describe_left_out(const ReportedComparison& comparison) {

@@ -20,8 +20,9 @@ namespace ttrace::localize {
 
 using answer::AuditedTensor;
 
-// A finding as the report of the comparison has it, alike ones together.
-struct ReportedFinding {
+// A finding of a comparison, alike ones together: what its report says, and what follows in its
+// module from its own inputs.
+struct LocalizedFinding : answer::Finding {
   std::string id;
   std::string title;          // "main_grad of 10 LayerNorm parameters (layers.*.norm1.*)"
   std::string headline = {};  // its sentence; empty in reports of versions without
@@ -29,23 +30,17 @@ struct ReportedFinding {
   std::optional<trace::TensorKey> shown;    // the tensor that stands for it; nothing of a setting
   std::vector<std::string> members;         // ids of all tensors
   std::vector<trace::TensorKey> keys = {};  // of the members that are tensors
-  std::string class_name;
-  std::string called_at;
-  Place place;  // of a single tensor
-  std::string where;
-  std::vector<std::uint64_t> ranks;
-  std::vector<comparison::Cause> causes;  // without their values
-  std::vector<std::string>
-      values_of_causes;  // as JSON, passed on unread; empty where there are none
-  std::vector<comparison::RejectedCause> rejected;
-  std::vector<std::string> depends_on;  // ids
-  std::uint64_t downstream = 0;         // tensors
-};
-
-struct ReportedSuspect {
-  trace::TensorKey key;
-  double used = 0;
-  double used_before = 0;
+  Place place;                              // of a single tensor
+  std::vector<std::string> depends_on;      // ids
+  std::uint64_t downstream = 0;             // tensors
+  // What localize adds.
+  std::string module;
+  std::vector<AuditedTensor> local;  // the module's tensors in the candidate, with their checks
+  bool here = false;                 // one of them does not follow from its own inputs
+  bool after_right_values = false;   // all that it was computed from was recorded and matches
+  std::string summary;               // of `local`, for people
+  std::string upstream;              // what it depends on, for people
+  std::string next;                  // what to do next
 };
 
 // How many tensors of a kind there are, and how many of them were checked.
@@ -61,8 +56,8 @@ struct ReportedComparison {
   int exit_code = 0;
   std::string why;
   std::string besides;  // why it would be inconclusive if nothing had diverged
-  comparison::TraceFacts reference;
-  comparison::TraceFacts candidate;
+  answer::TraceFacts reference;
+  answer::TraceFacts candidate;
   comparison::Selection selection;
   bool common = false;
   std::string layout_rules;  // file that overrode the candidate's layouts, or empty
@@ -74,8 +69,8 @@ struct ReportedComparison {
   std::uint64_t skipped = 0;                   // of them, left out by flags and rules
   std::optional<comparison::PartNumber> part;  // of a divided comparison: others are skipped
   std::string other_start;  // "the runs do not start from the same weights ...", or empty
-  std::vector<ReportedFinding> findings;
-  std::vector<ReportedSuspect> suspects;
+  std::vector<LocalizedFinding> findings;
+  std::vector<answer::Suspect> suspects;
   std::vector<std::string> warnings;
   std::map<std::string, std::string> outcomes;  // by id, of tensors that are not a match
   std::map<std::string, CheckedTensors> kinds;  // by name
@@ -83,21 +78,7 @@ struct ReportedComparison {
   std::vector<trace::TensorKey> frontier;  // those that are findings of their own
 };
 
-struct LocalizedFinding {
-  ReportedFinding reported;
-  std::string module;
-  Phase phase = Phase::kForward;
-  std::vector<AuditedTensor> local;  // the module's tensors in the candidate, with their checks
-  bool here = false;                 // one of them does not follow from its own inputs
-  bool after_right_values = false;   // all that it was computed from was recorded and matches
-  std::string summary;               // of `local`, for people
-  std::string upstream;              // what it depends on, for people
-  std::string next;                  // what to do next
-};
-
-struct LocalizedSuspect {
-  ReportedSuspect reported;
-  std::string module;
+struct LocalizedSuspect : answer::Suspect {
   bool here = false;
   std::string summary;
 };
@@ -118,6 +99,9 @@ struct WrittenPlan {
   RewritingPlan plan;
 };
 
+// The words of `ttrace localize` for its verdicts.
+inline constexpr answer::VerdictWords kLocalizeWords{"nothing to explain", "findings"};
+
 struct LocalizeReport {
   ReportedComparison comparison;
   std::string specification;                          // the file, or empty
@@ -135,14 +119,13 @@ struct LocalizeReport {
   std::string unfinished;  // interrupted, or of a merge that lacks parts: which; or empty
   std::optional<comparison::PartOfWork> part;  // of a divided localization: nothing is explained
   std::vector<std::string> warnings;
-  comparison::Environment environment;
+  answer::Environment environment;
 
   // Of the modules asked for, those of which a tensor was judged.
   std::uint64_t judged_layers() const;
-  // 0: nothing to explain, 1: findings, 3: unfinished, or there is none, and the comparison is
-  // inconclusive or no module asked for could be judged.
-  int exit_code() const;
-  std::string_view verdict() const;  // "nothing to explain", "findings", "inconclusive"
+  // Right: nothing to explain. Wrong: findings. Inconclusive: unfinished, or there is none, and the
+  // comparison is inconclusive or no module asked for could be judged.
+  answer::Verdict verdict() const;
 };
 
 // "171 of 201 tensors were left out (--only final_norm*)"; empty if none was.

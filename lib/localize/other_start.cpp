@@ -15,7 +15,7 @@
 namespace ttrace::localize {
 namespace {
 
-using comparison::Finding;
+using comparison::ComparedFinding;
 using comparison::OtherStart;
 using comparison::TensorComparison;
 using judge::Outcome;
@@ -53,7 +53,7 @@ std::string in_words(const std::vector<std::string>& modules) {
 }
 
 // Whether a cause says more than where the error is.
-bool is_explained(const Finding& finding) {
+bool is_explained(const ComparedFinding& finding) {
   return std::any_of(finding.causes.begin(), finding.causes.end(), [](const auto& cause) {
     return cause.name != "mask_or_rows" && cause.name != "replica_conflict";
   });
@@ -77,7 +77,7 @@ bool differs_throughout(const TensorComparison& result) {
 
 std::optional<OtherStart> other_weights(std::uint64_t step,
                                         const std::vector<TensorComparison>& results,
-                                        const std::vector<Finding>& findings) {
+                                        const std::vector<ComparedFinding>& findings) {
   Share all;
   Share of_matrices;
   for (const TensorComparison& result : results) {
@@ -87,7 +87,7 @@ std::optional<OtherStart> other_weights(std::uint64_t step,
     if (result.shape.size() > 1) of_matrices.add(differs);
   }
   if (!all.is_most() && !of_matrices.is_most()) return std::nullopt;
-  const auto explained = [&](const Finding& finding) {
+  const auto explained = [&](const ComparedFinding& finding) {
     const trace::TensorKey& key = results[finding.result].key;
     return key.kind == Kind::kParam && key.step == step && is_explained(finding);
   };
@@ -97,10 +97,10 @@ std::optional<OtherStart> other_weights(std::uint64_t step,
 
 std::optional<OtherStart> other_data(std::uint64_t step,
                                      const std::vector<TensorComparison>& results,
-                                     const std::vector<Finding>& findings) {
+                                     const std::vector<ComparedFinding>& findings) {
   OtherStart start{OtherStart::What::kData, step, 0, 0, {}, {}};
   std::set<std::uint64_t> microbatches;
-  for (const Finding& finding : findings) {
+  for (const ComparedFinding& finding : findings) {
     const TensorComparison& result = results[finding.result];
     if (result.key.step != step) continue;
     if (result.key.kind == Kind::kParam) return std::nullopt;
@@ -117,7 +117,7 @@ std::optional<OtherStart> other_data(std::uint64_t step,
 // A finding of another module is no consequence of a draw.
 std::optional<OtherStart> other_draws(std::uint64_t step,
                                       const std::vector<TensorComparison>& results,
-                                      const std::vector<Finding>& findings) {
+                                      const std::vector<ComparedFinding>& findings) {
   OtherStart start{OtherStart::What::kDraws, step, 0, 0, {}, {}};
   std::set<std::string> modules;
   for (const TensorComparison& result : results) {
@@ -127,7 +127,7 @@ std::optional<OtherStart> other_draws(std::uint64_t step,
     ++start.differ;
     modules.insert(drawing_module_of(result.key.name));
   }
-  const auto follows = [&](const Finding& finding) {
+  const auto follows = [&](const ComparedFinding& finding) {
     const trace::TensorKey& key = results[finding.result].key;
     return key.step != step || modules.contains(module_of(key));
   };
@@ -141,7 +141,7 @@ std::optional<OtherStart> other_draws(std::uint64_t step,
 }  // namespace
 
 std::optional<OtherStart> find_other_start(const std::vector<TensorComparison>& results,
-                                           const std::vector<Finding>& findings) {
+                                           const std::vector<ComparedFinding>& findings) {
   if (results.empty() || findings.empty()) return std::nullopt;
   const std::uint64_t step = first_step_of(results);
   if (auto weights = other_weights(step, results, findings)) return weights;

@@ -23,7 +23,7 @@ namespace ttrace::localize {
 // `results`: judged; `findings`: with their causes.
 std::optional<comparison::OtherStart> find_other_start(
     const std::vector<comparison::TensorComparison>& results,
-    const std::vector<comparison::Finding>& findings);
+    const std::vector<comparison::ComparedFinding>& findings);
 
 // "weights", "data", "draws".
 std::string_view name_of(comparison::OtherStart::What what);

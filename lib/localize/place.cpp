@@ -62,12 +62,12 @@ Place place_of(const trace::TensorKey& key, bool has_raw_gradient, const std::st
   return {PlaceKind::kModule, module};
 }
 
-Place place_of(const comparison::CompareReport& report, const comparison::Finding& finding) {
+Place place_of(const comparison::CompareReport& report,
+               const comparison::ComparedFinding& finding) {
   const bool has_raw_gradient =
       std::any_of(finding.depends_on.begin(), finding.depends_on.end(),
                   [&](std::size_t i) { return report.results[i].key.kind == Kind::kParamGrad; });
-  return place_of(report.results[finding.result].key, has_raw_gradient,
-                  finding.causes.empty() ? "" : finding.causes.front().axis);
+  return place_of(report.results[finding.result].key, has_raw_gradient, finding.axis());
 }
 
 std::string_view name_of(PlaceKind kind) {

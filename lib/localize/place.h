@@ -35,7 +35,7 @@ std::string module_of(const trace::TensorKey& key);
 Place place_of(const trace::TensorKey& key, bool has_raw_gradient, const std::string& axis);
 
 // Of a finding about a single tensor, by its first cause and by what it depends on.
-Place place_of(const comparison::CompareReport& report, const comparison::Finding& finding);
+Place place_of(const comparison::CompareReport& report, const comparison::ComparedFinding& finding);
 
 // Name in JSON: "module", "between", "synchronisation", "optimizer".
 std::string_view name_of(PlaceKind kind);

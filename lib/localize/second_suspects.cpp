@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include "localize/dataflow_index.h"
 #include "localize/frontier.h"
@@ -10,7 +11,7 @@
 namespace ttrace::localize {
 namespace {
 
-using comparison::Suspect;
+using answer::Suspect;
 using comparison::TensorComparison;
 using judge::Outcome;
 using trace::Kind;
@@ -92,7 +93,7 @@ std::vector<Suspect> second_suspects(const std::vector<FlowNode>& nodes, const D
   const Sources sources(nodes, flow);
   for (const std::size_t node : flow.topological_order) {
     if (outcomes[node] != Outcome::kDiverged || on_frontier[node] || !used[node]) continue;
-    Suspect suspect{node, *used[node], 1, std::nullopt};
+    Suspect suspect{nodes[node].key, *used[node], 1, std::nullopt};
     const std::vector<std::size_t> from = sources.of(node);
     bool all_known = !from.empty();
     double most = 0;
@@ -100,11 +101,11 @@ std::vector<Suspect> second_suspects(const std::vector<FlowNode>& nodes, const D
       all_known = all_known && used[d];
       if (!used[d] || !(*used[d] > most)) continue;
       most = *used[d];
-      suspect.largest = d;
+      suspect.largest = nodes[d].key;
     }
     if (most > 1) suspect.used_before = most;
     if (all_known && suspect.used > kMostCarried * suspect.used_before) {
-      suspects.push_back(suspect);
+      suspects.push_back(std::move(suspect));
     }
   }
   return suspects;
@@ -114,7 +115,7 @@ std::vector<Suspect> suspects_of(const std::vector<FlowNode>& nodes, const Dataf
                                  const Frontier& frontier,
                                  const std::vector<TensorComparison>& results) {
   std::vector<bool> on_frontier(results.size(), false);
-  for (const comparison::Finding& finding : frontier.findings) {
+  for (const comparison::ComparedFinding& finding : frontier.findings) {
     for (const std::size_t member : finding.members) on_frontier[member] = true;
   }
   std::vector<Outcome> outcomes;

@@ -17,15 +17,15 @@ namespace ttrace::localize {
 // module's inputs and outputs. The loss is a mean, whose error says little: a gradient that follows
 // from the loss alone is compared with what the loss was computed from, if its own value is among
 // that, and is no suspect otherwise.
-std::vector<comparison::Suspect> second_suspects(const std::vector<FlowNode>& nodes,
-                                                 const Dataflow& flow,
-                                                 const std::vector<judge::Outcome>& outcomes,
-                                                 const UsedShares& used,
-                                                 const std::vector<bool>& on_frontier);
+std::vector<answer::Suspect> second_suspects(const std::vector<FlowNode>& nodes,
+                                             const Dataflow& flow,
+                                             const std::vector<judge::Outcome>& outcomes,
+                                             const UsedShares& used,
+                                             const std::vector<bool>& on_frontier);
 
 // The same for a frontier of these records.
-std::vector<comparison::Suspect> suspects_of(
-    const std::vector<FlowNode>& nodes, const Dataflow& flow, const Frontier& frontier,
-    const std::vector<comparison::TensorComparison>& results);
+std::vector<answer::Suspect> suspects_of(const std::vector<FlowNode>& nodes, const Dataflow& flow,
+                                         const Frontier& frontier,
+                                         const std::vector<comparison::TensorComparison>& results);
 
 }  // namespace ttrace::localize

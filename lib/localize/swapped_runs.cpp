@@ -10,18 +10,17 @@ namespace ttrace::localize {
 using comparison::SwappedRuns;
 using comparison::TensorComparison;
 
-std::optional<SwappedRuns> find_swapped_runs(const trace::Source& reference,
-                                             const trace::Source& candidate,
-                                             const measure::Backend& backend,
-                                             const std::vector<TensorComparison>& results,
-                                             const std::vector<comparison::Finding>& findings) {
+std::optional<SwappedRuns> find_swapped_runs(
+    const trace::Source& reference, const trace::Source& candidate, const measure::Backend& backend,
+    const std::vector<TensorComparison>& results,
+    const std::vector<comparison::ComparedFinding>& findings) {
   constexpr std::size_t kMostRead = 16;
   const std::size_t ranks = layout::ranks_of(reference.manifest()).size();
   if (ranks < 2 || layout::ranks_of(candidate.manifest()).size() != 1) return std::nullopt;
   SwappedRuns swapped{ranks, std::nullopt};
   const Related pairs(results, reference, candidate);
   std::size_t read = 0;
-  for (const comparison::Finding& finding : findings) {
+  for (const comparison::ComparedFinding& finding : findings) {
     const TensorComparison& result = results[finding.result];
     if (!result.comparison || swapped.disagreeing || read++ == kMostRead) continue;
     try {

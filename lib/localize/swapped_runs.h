@@ -17,7 +17,7 @@ namespace ttrace::localize {
 std::optional<comparison::SwappedRuns> find_swapped_runs(
     const trace::Source& reference, const trace::Source& candidate, const measure::Backend& backend,
     const std::vector<comparison::TensorComparison>& results,
-    const std::vector<comparison::Finding>& findings);
+    const std::vector<comparison::ComparedFinding>& findings);
 
 // "REF and RUN look swapped: the reference has 4 ranks and the candidate one, ...".
 base::Message describe_swapped(const comparison::SwappedRuns& swapped);

@@ -94,7 +94,8 @@ std::string describe_first(const comparison::CompareReport& report, const Listed
     return concat(setting.name, " of ", base::plural(setting.parameters.size(), "parameter"),
                   " · step ", setting.step, ", in which the optimizers differ");
   }
-  const comparison::Finding& finding = report.findings[groups[first.group].findings.front()];
+  const comparison::ComparedFinding& finding =
+      report.findings[groups[first.group].findings.front()];
   const comparison::TensorComparison& result = report.results[finding.result];
   std::string name = finding.members.size() > 1 ? finding.one_sided_group : to_string(result.key);
   if (result.outcome == Outcome::kExtra) return name + ", which the candidate alone has";
@@ -200,7 +201,22 @@ std::string percent(double share) {
   return buffer.data();
 }
 
-std::string describe_rejected(const std::vector<comparison::RejectedCause>& rejected) {
+std::string name_of(const answer::Cause& cause) {
+  return concat(cause.name, cause.axis.empty() ? "" : " over ", cause.axis);
+}
+
+std::string describe_cause(const answer::Cause& cause) {
+  return concat(name_of(cause), ": ", cause.evidence);
+}
+
+std::string execution_text(const answer::Environment& environment) {
+  const std::string remarks =
+      environment.remarks.empty() ? "" : concat(" (", environment.remarks, ")");
+  return concat(environment.backend, " ", environment.instruction_set, ", ",
+                base::plural(environment.threads, "thread"), remarks);
+}
+
+std::string describe_rejected(const std::vector<answer::RejectedCause>& rejected) {
   std::string text;
   for (std::size_t i = 0; i < rejected.size() && i < base::kShown.names; ++i) {
     text += concat(i > 0 ? ", " : "", rejected[i].name, " (leaves ",
@@ -230,20 +246,20 @@ FirstLine first_line_of(const comparison::CompareReport& report,
   std::erase_if(line.clauses,
                 [&report](const Clause& clause) { return clause.name == report.why_is_about; });
   switch (report.verdict) {
-    case comparison::Verdict::kMatch:
+    case answer::Verdict::kRight:
       line.verdict = "MATCH";
       line.colour = "32";
       line.sentence = describe_agreement(report, line.clauses);
       line.aside = describe_sharpness(report);
       line.closing = describe_closest(report);
       break;
-    case comparison::Verdict::kDiverged:
+    case answer::Verdict::kWrong:
       line.verdict = "DIVERGED";
       line.colour = "31";
       line.sentence = describe_divergence(report, groups);
       line.aside = describe_others(report, groups);
       break;
-    case comparison::Verdict::kInconclusive:
+    case answer::Verdict::kInconclusive:
       line.verdict = "INCONCLUSIVE";
       line.colour = "33";
       line.sentence = printable(report.why);

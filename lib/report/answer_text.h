@@ -46,8 +46,17 @@ std::string percent(double share);
 // large tensor some element of a replayed update always reaches its bound.
 const comparison::TensorComparison* closest_to_limit(const comparison::CompareReport& report);
 
+// "scaled over tp".
+std::string name_of(const answer::Cause& cause);
+
+// "scaled over tp: it is twice the reference": with what shows it.
+std::string describe_cause(const answer::Cause& cause);
+
+// "cpu x86-64-v4, 2 threads"; with remarks in brackets after it.
+std::string execution_text(const answer::Environment& environment);
+
 // "scaled (leaves 0.93), stale (leaves 1.2)": the nearest of the causes that were tried in vain, or
 // empty if there is none.
-std::string describe_rejected(const std::vector<comparison::RejectedCause>& rejected);
+std::string describe_rejected(const std::vector<answer::RejectedCause>& rejected);
 
 }  // namespace ttrace::report

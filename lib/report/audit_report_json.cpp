@@ -73,15 +73,14 @@ json audit_finding_json(const audit::AuditFinding& finding, const audit::AuditRe
           {"headline", audit_headline(report, finding)},
           {"keys", std::move(keys)},
           {"module", shown.key.name},
-          {"place", code_place_json(localize::place_of(
-                        shown.key, true, shown.causes.empty() ? "" : shown.causes.front().axis))},
-          {"class", shown.class_name},
-          {"called_at", shown.called_at},
+          {"place", code_place_json(localize::place_of(shown.key, true, finding.axis()))},
+          {"class", finding.class_name},
+          {"called_at", finding.called_at},
           {"phase", localize::phase_name(localize::phase_of(shown.key))},
-          {"ranks", shown.broken_check()->ranks},
+          {"ranks", finding.ranks},
           {"local", {{"checks", audit_checks_json(shown)}}},
-          {"causes", causes_json(shown.causes)},
-          {"rejected", rejected_json(shown.rejected)}};
+          {"causes", causes_json(finding.causes)},
+          {"rejected", rejected_json(finding.rejected)}};
 }
 
 // Those whose results the report has.
@@ -115,8 +114,8 @@ void add_step(const audit::StepCoverage& step, json& coverage) {
 
 std::string audit_json(const audit::AuditReport& report, Detail detail) {
   ReportText text(kAuditSchema);
-  text.add("headline", audit_answer(report).headline);
-  text.add("verdict", audit_verdict_name(report.verdict));
+  text.add("headline", audit_answer(report).sentence);
+  text.add("verdict", audit::kAuditWords.of(report.verdict));
   if (!report.why.empty()) text.add("why", report.why);
   if (!report.besides.empty()) text.add("besides", report.besides);
   text.add("exit_code", exit_code(report.verdict));

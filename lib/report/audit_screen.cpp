@@ -8,10 +8,10 @@
 
 #include "base/display_limits.h"
 #include "base/text.h"
-#include "layout/mesh.h"
 #include "localize/phase.h"
 #include "localize/place.h"
 #include "report/audit_text.h"
+#include "report/finding_spot.h"
 #include "report/headline.h"
 #include "report/localize_screen.h"
 #include "report/look_at.h"
@@ -29,33 +29,13 @@ using base::concat;
 using base::plural;
 using base::short_number;
 
-localize::Place place_of_audited(const AuditedTensor& tensor) {
-  return localize::place_of(tensor.key, true,
-                            tensor.causes.empty() ? "" : tensor.causes.front().axis);
-}
-
-void append_clause(std::string& text, const std::string& clause) {
-  if (!clause.empty()) text += concat(text.empty() ? "" : "; ", clause);
-}
-
 std::string describe_audited_where(const AuditReport& report, const AuditFinding& finding) {
-  const AuditedTensor& shown = report.tensors[finding.shown];
-  const localize::Place place = place_of_audited(shown);
-  std::string text(localize::describe_phase(localize::phase_of(shown.key)));
-  const bool several = finding.members.size() > 1;
-  if (place.kind == localize::PlaceKind::kBetween) {
-    append_clause(text, localize::describe_place(place, shown.called_at));
-  } else if (place.kind == localize::PlaceKind::kModule && !several) {
-    append_clause(text, concat(place.of, shown.class_name.empty() ? "" : " (", shown.class_name,
-                               shown.class_name.empty() ? "" : ")",
-                               shown.called_at.empty() ? "" : ", called in ", shown.called_at));
-  }
-  const std::vector<std::uint64_t>& ranks = shown.broken_check()->ranks;
-  if (report.run.ranks > 1) {
-    append_clause(text, ranks.empty() || ranks.size() == report.run.ranks
-                            ? std::string("every rank")
-                            : layout::describe_ranks(ranks));
-  }
+  const trace::TensorKey& shown = report.tensors[finding.shown].key;
+  std::string text = describe_spot(finding, shown, localize::place_of(shown, true, finding.axis()),
+                                   finding.members.size() > 1);
+  if (report.run.ranks < 2) return text;
+  append_clause(text, finding.ranks.empty() ? "every rank"
+                                            : describe_ranks_of(finding.ranks, report.run.ranks));
   return text;
 }
 
@@ -107,9 +87,9 @@ std::string audit_headline(const AuditReport& report, const AuditFinding& findin
   }
   told.tensors.all = &all;
   told.phase = localize::phase_of(shown.key);
-  told.place = place_of_audited(shown);
-  told.called_at = shown.called_at;
-  told.cause = shown.causes.empty() ? nullptr : &shown.causes.front();
+  told.place = localize::place_of(shown.key, true, finding.axis());
+  told.called_at = finding.called_at;
+  told.cause = finding.causes.empty() ? nullptr : &finding.causes.front();
   told.outcome = "broken";
   told.reason = shown.broken_check()->reason;
   told.mesh = report.run.mesh;
@@ -119,7 +99,7 @@ std::string audit_headline(const AuditReport& report, const AuditFinding& findin
 void write_audit_screen(const AuditReport& report, const std::string& first_line,
                         const TextStyle& style, std::ostream& out) {
   Screen screen(first_line, style);
-  const bool broken = report.verdict == audit::AuditVerdict::kBroken;
+  const bool broken = report.verdict == answer::Verdict::kWrong;
   if (broken) {
     const AuditFinding& first = report.findings.front();
     const AuditedTensor& shown = report.tensors[first.shown];
@@ -127,11 +107,7 @@ void write_audit_screen(const AuditReport& report, const std::string& first_line
     screen.add("proof", describe_audited_proof(shown), Screen::Keep::kAlways, 260);
     screen.add("first at", describe_first_broken(report));
     screen.add("expected", shown.broken_check()->expected, Screen::Keep::kLong);
-    if (!shown.causes.empty()) {
-      const comparison::Cause& cause = shown.causes.front();
-      screen.add("look at", look_at({cause.name, localize::phase_of(shown.key), cause.axis,
-                                     shown.key.name, &report.run.mesh}));
-    }
+    screen.add("look at", look_at(first, shown.key, report.run.mesh));
     for (std::size_t i = 1; i < report.findings.size(); ++i) {
       if (i > base::kShown.also) {
         screen.add("also", concat("and ", report.findings.size() - i, " more findings (--all)"),
@@ -141,11 +117,11 @@ void write_audit_screen(const AuditReport& report, const std::string& first_line
       screen.add("also", concat(i + 1, "  ", audit_headline(report, report.findings[i])),
                  i == 1 ? Screen::Keep::kLong : Screen::Keep::kShort, 85);
     }
-  } else if (report.verdict == audit::AuditVerdict::kHolds &&
+  } else if (report.verdict == answer::Verdict::kRight &&
              first_line.find(" of its bound") == std::string::npos) {
     screen.add("worst", describe_audit_sharpness(report).substr(6), Screen::Keep::kLong);
   }
-  const bool healthy = report.verdict == audit::AuditVerdict::kHolds;
+  const bool healthy = report.verdict == answer::Verdict::kRight;
   if (!report.coverage.record_next.empty()) {
     screen.add("record", concat(report.coverage.record_next, " records what is lacking"),
                Screen::Keep::kLong);

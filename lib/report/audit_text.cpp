@@ -26,7 +26,6 @@ using audit::AuditCheck;
 using audit::AuditedTensor;
 using audit::AuditOutcome;
 using audit::AuditReport;
-using audit::AuditVerdict;
 using base::concat;
 using base::plural;
 using base::printable;
@@ -117,11 +116,8 @@ void write_audit_finding(const AuditReport& report, std::size_t f, const TextSty
   if (std::isfinite(check.error)) lines.write("error", describe_check_error(tensor, check));
   if (!check.rows.empty()) lines.write("rows", check.rows);
   if (!check.ranks.empty()) lines.write("ranks", layout::describe_ranks(check.ranks));
-  for (const comparison::Cause& cause : tensor.causes) {
-    lines.write("cause", concat(cause.name, cause.axis.empty() ? "" : " over ", cause.axis, ": ",
-                                cause.evidence));
-  }
-  const std::string rejected = describe_rejected(tensor.rejected);
+  for (const answer::Cause& cause : finding.causes) lines.write("cause", describe_cause(cause));
+  const std::string rejected = describe_rejected(finding.rejected);
   if (!rejected.empty()) lines.write("not", rejected);
   std::string holds;
   for (const AuditCheck& other : tensor.checks) {
@@ -130,13 +126,11 @@ void write_audit_finding(const AuditReport& report, std::size_t f, const TextSty
   }
   if (!holds.empty()) lines.write("holds", holds);
   lines.write("place",
-              localize::describe_place(
-                  localize::place_of(tensor.key, true,
-                                     tensor.causes.empty() ? "" : tensor.causes.front().axis),
-                  tensor.called_at));
-  if (!tensor.class_name.empty() || !tensor.called_at.empty()) {
-    lines.write("code", concat(tensor.class_name, tensor.called_at.empty() ? "" : ", called in ",
-                               tensor.called_at));
+              localize::describe_place(localize::place_of(tensor.key, true, finding.axis()),
+                                       finding.called_at));
+  if (!finding.class_name.empty() || !finding.called_at.empty()) {
+    lines.write("code", concat(finding.class_name, finding.called_at.empty() ? "" : ", called in ",
+                               finding.called_at));
   }
 }
 
@@ -210,7 +204,7 @@ void write_every_audited(const AuditReport& report, std::ostream& out) {
   }
 }
 
-std::string describe_run(const comparison::TraceFacts& run) {
+std::string describe_run(const answer::TraceFacts& run) {
   std::string mesh;
   for (const trace::MeshAxis& axis : run.mesh) {
     mesh += concat(mesh.empty() ? "" : " × ", axis.name, " ", axis.size);
@@ -256,14 +250,14 @@ void write_audit_footer(const AuditReport& report, const TextStyle& style, std::
   for (const audit::GivenSetting& setting : report.given_settings) {
     out << folded(concat("  taken as given: ", describe_setting(setting)), style.width) << "\n";
   }
-  const comparison::Environment& environment = report.environment;
+  const answer::Environment& environment = report.environment;
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.2f", environment.seconds);
   out << folded(concat("  ", printable(describe_run(report.run)), " · ",
                        report.specification.empty()
                            ? std::string("no specification")
                            : concat("specification ", printable(report.specification)),
-                       " · ", comparison::execution_text(environment), " · ", seconds.data(), " s"),
+                       " · ", execution_text(environment), " · ", seconds.data(), " s"),
                 style.width)
       << "\n";
 }
@@ -285,31 +279,31 @@ std::string describe_audit_sharpness(const AuditReport& report) {
                 describe_gradient_sharpness(report));
 }
 
-AuditAnswer audit_answer(const AuditReport& report) {
+FirstLine audit_answer(const AuditReport& report) {
   switch (report.verdict) {
-    case AuditVerdict::kHolds:
+    case answer::Verdict::kRight:
       return {"HOLDS", "32", describe_holding(report)};
-    case AuditVerdict::kInconclusive:
+    case answer::Verdict::kInconclusive:
       return {"INCONCLUSIVE", "33",
               concat(report.interrupted ? "" : "nothing is broken, but ", part_of(report),
                      printable(report.why))};
-    case AuditVerdict::kBroken:
+    case answer::Verdict::kWrong:
       break;
   }
   return {"BROKEN", "31", describe_broken(report)};
 }
 
 void write_audit(const AuditReport& report, const TextStyle& style, std::ostream& out) {
-  const AuditAnswer answer = audit_answer(report);
+  const FirstLine answer = audit_answer(report);
   const std::string first =
-      concat(bold(answer.verdict, answer.colour, style), "  ", answer.headline);
+      concat(bold(answer.verdict, answer.colour, style), "  ", answer.sentence);
   if (!style.all) return write_audit_screen(report, first, style, out);
   out << folded(first, style.width) << "\n";
-  if (answer.headline.find(" of its bound") == std::string::npos &&
-      report.verdict == AuditVerdict::kHolds) {
+  if (answer.sentence.find(" of its bound") == std::string::npos &&
+      report.verdict == answer::Verdict::kRight) {
     out << folded(concat("  ", describe_audit_sharpness(report)), style.width) << "\n";
   }
-  if (report.verdict == AuditVerdict::kBroken) {
+  if (report.verdict == answer::Verdict::kWrong) {
     out << folded(concat("\n  first at ", printable(describe_first_broken(report))), style.width)
         << "\n";
   }

@@ -6,17 +6,11 @@
 #include <vector>
 
 #include "audit/verdict.h"
-#include "report/text_report.h"
+#include "report/first_line.h"
 
 namespace ttrace::report {
 
-struct AuditAnswer {
-  const char* verdict = "";  // "HOLDS"
-  const char* colour = "";   // an ANSI colour
-  std::string headline;      // the rest of the first line
-};
-
-AuditAnswer audit_answer(const audit::AuditReport& report);
+FirstLine audit_answer(const audit::AuditReport& report);
 
 // "fc · output · step 0: it differs (2 findings, 8 tensors downstream)". There must be findings.
 std::string describe_first_broken(const audit::AuditReport& report);

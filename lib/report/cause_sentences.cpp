@@ -15,7 +15,7 @@ std::string_view value_name(std::string_view field) {
   return field.substr(0, field.find_first_of(":?"));
 }
 
-bool has_value(const comparison::CauseValues& values, std::string_view name) {
+bool has_value(const answer::CauseValues& values, std::string_view name) {
   return std::any_of(values.begin(), values.end(), [&](const auto& value) {
     if (value.first != name) return false;
     const auto* const text = std::get_if<std::string>(&value.second);
@@ -23,7 +23,7 @@ bool has_value(const comparison::CauseValues& values, std::string_view name) {
   });
 }
 
-bool has_all_values(std::string_view text, const comparison::CauseValues& values) {
+bool has_all_values(std::string_view text, const answer::CauseValues& values) {
   for (std::size_t at = text.find('{'); at != std::string_view::npos; at = text.find('{', at + 1)) {
     const std::size_t end = text.find('}', at);
     if (!has_value(values, value_name(text.substr(at + 1, end - at - 1)))) return false;
@@ -99,7 +99,7 @@ const std::vector<SentenceTemplate>& sentence_templates() {
   return kTemplates;
 }
 
-std::optional<std::string> filled(std::string_view text, const comparison::CauseValues& values) {
+std::optional<std::string> filled(std::string_view text, const answer::CauseValues& values) {
   std::string kept;
   while (!text.empty()) {
     const std::size_t open = text.find('[');
@@ -111,11 +111,11 @@ std::optional<std::string> filled(std::string_view text, const comparison::Cause
     text.remove_prefix(close + 1);
   }
   if (!has_all_values(kept, values)) return std::nullopt;
-  return base::render({kept, values});
+  return base::render({kept, {values.begin(), values.end()}});
 }
 
-std::string sentence_of(const comparison::Cause& cause, const comparison::CauseValues& common) {
-  comparison::CauseValues values = common;
+std::string sentence_of(const answer::Cause& cause, const answer::CauseValues& common) {
+  answer::CauseValues values = common;
   values.insert(values.end(), cause.values.begin(), cause.values.end());
   for (const SentenceTemplate& one : sentence_templates()) {
     if (one.cause != cause.name) continue;

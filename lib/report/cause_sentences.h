@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comparison/result.h"
+#include "answer/finding.h"
 #include "report/localize_screen.h"
 
 namespace ttrace::report {
@@ -28,10 +28,10 @@ struct SentenceTemplate {
 const std::vector<SentenceTemplate>& sentence_templates();
 
 // Returns the sentence. A cause without a template says its evidence.
-std::string sentence_of(const comparison::Cause& cause, const comparison::CauseValues& common);
+std::string sentence_of(const answer::Cause& cause, const answer::CauseValues& common);
 
 // Returns the template with its values, without the brackets whose values are not there; nothing
 // if a value outside of brackets is not there.
-std::optional<std::string> filled(std::string_view text, const comparison::CauseValues& values);
+std::optional<std::string> filled(std::string_view text, const answer::CauseValues& values);
 
 }  // namespace ttrace::report

@@ -42,8 +42,8 @@ json first_ones(const Range& items, ToJson to_json, std::size_t most = kMostList
 
 // Adds the evidence of a finding. `refer` writes a reference to a result.
 template <typename Refer>
-void add_evidence(const comparison::Finding& finding, const comparison::TensorComparison& result,
-                  Refer refer, json& out) {
+void add_evidence(const comparison::ComparedFinding& finding,
+                  const comparison::TensorComparison& result, Refer refer, json& out) {
   if (!finding.one_sided_group.empty()) {
     out[result.outcome == Outcome::kExtra ? "extra_group" : "missing_group"] =
         finding.one_sided_group;
@@ -91,12 +91,12 @@ class References {
 
   // The id of the group for a missing module, which has no result.
   std::string id_of_finding(std::size_t finding) const {
-    const comparison::Finding& found = report_.findings[finding];
+    const comparison::ComparedFinding& found = report_.findings[finding];
     return found.members.size() > 1 ? groups_[group_of_.at(finding)].id : id(found.result);
   }
 
   json finding(std::size_t index) const {
-    const comparison::Finding& finding = report_.findings[index];
+    const comparison::ComparedFinding& finding = report_.findings[index];
     const comparison::TensorComparison& result = report_.results[finding.result];
     const FindingGroup& group = groups_[group_of_.at(index)];
     json out{{"id", id_of_finding(index)}};
@@ -172,11 +172,11 @@ class References {
             {"findings", std::move(findings)}};
   }
 
-  json suspect(const comparison::Suspect& suspect) const {
-    return {{"id", id(suspect.result)},
+  json suspect(const answer::Suspect& suspect) const {
+    return {{"id", id_of(suspect.key)},
             {"used", number(suspect.used)},
             {"used_before", number(suspect.used_before)},
-            {"largest_before", suspect.largest ? json(id(*suspect.largest)) : json(nullptr)}};
+            {"largest_before", suspect.largest ? json(id_of(*suspect.largest)) : json(nullptr)}};
   }
 
  private:
@@ -222,15 +222,17 @@ std::vector<const comparison::TensorComparison*> reported_results(
     const comparison::CompareReport& report, Detail detail,
     const comparison::TensorComparison* closest) {
   std::set<std::size_t> found;
-  for (const comparison::Finding& finding : report.findings) {
+  for (const comparison::ComparedFinding& finding : report.findings) {
     found.insert(finding.result);
     found.insert(finding.members.begin(), finding.members.end());
   }
-  for (const comparison::Suspect& suspect : report.suspects) found.insert(suspect.result);
+  std::set<trace::TensorKey> suspected;
+  for (const answer::Suspect& suspect : report.suspects) suspected.insert(suspect.key);
   std::vector<const comparison::TensorComparison*> results;
   for (std::size_t i = 0; i < report.results.size(); ++i) {
     const comparison::TensorComparison* result = &report.results[i];
-    const bool wanted = detail == Detail::kAll || found.contains(i) || result == closest;
+    const bool wanted = detail == Detail::kAll || found.contains(i) || result == closest ||
+                        suspected.contains(result->key);
     if (wanted) results.push_back(result);
   }
   return results;
@@ -306,7 +308,7 @@ std::string json_text(const comparison::CompareReport& report, const JsonStyle& 
   text.add_lines("groups", groups,
                  [&](const FindingGroup& group) { return references.group(group); });
   text.add_lines("suspects", report.suspects,
-                 [&](const comparison::Suspect& suspect) { return references.suspect(suspect); });
+                 [&](const answer::Suspect& suspect) { return references.suspect(suspect); });
   if (style.detail == Detail::kFindings) text.add("detail", "findings");
   const comparison::TensorComparison* closest = closest_to_limit(report);
   if (closest != nullptr) {

@@ -8,13 +8,13 @@
 #include "base/display_limits.h"
 #include "base/text.h"
 #include "comparison/coverage.h"
-#include "layout/mesh.h"
 #include "localize/microbatch_mismatch.h"
 #include "localize/phase.h"
 #include "localize/place.h"
 #include "report/answer_text.h"
 #include "report/coverage_clauses.h"
 #include "report/depth.h"
+#include "report/finding_spot.h"
 #include "report/headline.h"
 #include "report/look_at.h"
 #include "report/notes_text.h"
@@ -29,46 +29,23 @@ using comparison::CompareReport;
 using comparison::TensorComparison;
 using judge::Outcome;
 
-// "every rank", "rank 1", or nothing where the run has one, or nobody knows.
 std::string describe_who(const CompareReport& report, const FindingGroup& group) {
   std::set<std::uint64_t> ranks;
   for (const std::size_t f : group.findings) {
     ranks.insert(report.findings[f].ranks.begin(), report.findings[f].ranks.end());
   }
-  if (ranks.empty() || report.candidate.ranks < 2) return "";
-  if (ranks.size() == report.candidate.ranks) return "every rank";
-  return layout::describe_ranks({ranks.begin(), ranks.end()});
-}
-
-std::string describe_spot(const CompareReport& report, const comparison::Finding& finding) {
-  if (finding.members.size() > 1) return "";
-  const localize::Place place = localize::place_of(report, finding);
-  if (place.kind != localize::PlaceKind::kModule) {
-    return localize::describe_place(place, finding.called_at);
-  }
-  std::string spot = place.of;
-  if (!finding.class_name.empty()) spot += concat(" (", finding.class_name, ")");
-  if (!finding.called_at.empty()) spot += concat(", called in ", finding.called_at);
-  return spot;
-}
-
-void append(std::string& text, const std::string& part) {
-  if (!part.empty()) text += concat(text.empty() ? "" : "; ", part);
+  return describe_ranks_of({ranks.begin(), ranks.end()}, report.candidate.ranks);
 }
 
 std::string describe_where(const CompareReport& report, const FindingGroup& group) {
-  const comparison::Finding& shown = report.findings[group.shown];
+  const comparison::ComparedFinding& shown = report.findings[group.shown];
   const TensorComparison& result = report.results[shown.result];
-  const localize::Phase phase = localize::phase_of(result.key);
-  std::string text(localize::describe_phase(phase));
-  // The phases of the synchronisation and the optimizer are their places.
-  const localize::Place place = localize::place_of(report, shown);
-  const bool alone =
-      place.kind == localize::PlaceKind::kModule || place.kind == localize::PlaceKind::kBetween;
-  const bool several = group.findings.size() > 1 && place.kind == localize::PlaceKind::kModule;
-  if (alone && !several) append(text, describe_spot(report, shown));
-  append(text, describe_who(report, group));
-  append(text, describe_right_before(report, result.key.step, result.key.kind));
+  const bool missing_together = shown.members.size() > 1;
+  std::string text = describe_spot(
+      shown, result.key, missing_together ? localize::Place() : localize::place_of(report, shown),
+      missing_together || group.findings.size() > 1);
+  append_clause(text, describe_who(report, group));
+  append_clause(text, describe_right_before(report, result.key.step, result.key.kind));
   return text;
 }
 
@@ -88,20 +65,20 @@ std::string describe_distance(const TensorComparison& result) {
 }
 
 std::string describe_proof(const CompareReport& report, const FindingGroup& group) {
-  const comparison::Finding& shown = report.findings[group.shown];
+  const comparison::ComparedFinding& shown = report.findings[group.shown];
   const TensorComparison& result = report.results[shown.result];
   if (shown.members.size() > 1) return *result.note;
   std::string text;
   if (!shown.causes.empty()) {
-    append(text, shown.causes.front().evidence);
+    append_clause(text, shown.causes.front().evidence);
   } else if (result.outcome == Outcome::kIncomparable) {
-    append(text, shown.merged);
+    append_clause(text, shown.merged);
   } else {
-    append(text, shown.where);
+    append_clause(text, shown.where);
   }
   // What is within its tolerance as a whole is wrong for what the cause says.
   const bool beyond = result.comparison && comparison::used_share(*result.comparison) > 1;
-  if (beyond || (result.exact && result.comparison)) append(text, describe_distance(result));
+  if (beyond || (result.exact && result.comparison)) append_clause(text, describe_distance(result));
   if (group.findings.size() > 1) text += concat(" (", result.key.name, ")");
   return text;
 }
@@ -114,8 +91,9 @@ std::string describe_compared_unchecked(const CompareReport& report) {
   for (const Clause& clause : coverage_clauses(report)) {
     if (clause.weight != Clause::Weight::kUnchecked) continue;
     unchecked += clause.tensors;
-    append(text, base::render({clause.in_short.empty() ? clause.message.text : clause.in_short,
-                               clause.message.values}));
+    append_clause(text,
+                  base::render({clause.in_short.empty() ? clause.message.text : clause.in_short,
+                                clause.message.values}));
   }
   const std::string of = concat(" of ", coverage.selected);
   std::string said = unchecked == 0 ? concat("nothing", of) : concat(unchecked, of, ": ", text);
@@ -127,7 +105,7 @@ std::string describe_compared_unchecked(const CompareReport& report) {
 }
 
 std::string describe_runs(const CompareReport& report) {
-  const auto one = [](const comparison::TraceFacts& facts) {
+  const auto one = [](const answer::TraceFacts& facts) {
     return concat(facts.path, " (", base::plural(facts.ranks, "rank"), ")");
   };
   const std::string by = report.noise_runs.empty()
@@ -168,15 +146,12 @@ std::string describe_steps(const CompareReport& report) {
 }
 
 void add_group(const CompareReport& report, const FindingGroup& group, Screen& screen) {
-  const comparison::Finding& shown = report.findings[group.shown];
+  const comparison::ComparedFinding& shown = report.findings[group.shown];
   const TensorComparison& result = report.results[shown.result];
   screen.add("where", describe_where(report, group), Screen::Keep::kAlways, 260);
   screen.add("proof", describe_proof(report, group), Screen::Keep::kAlways, 260);
-  if (!shown.causes.empty()) {
-    const comparison::Cause& cause = shown.causes.front();
-    screen.add("look at", look_at({cause.name, localize::phase_of(result.key), cause.axis,
-                                   result.key.name, &report.candidate.mesh}));
-  } else if (!shown.record_next.empty()) {
+  screen.add("look at", look_at(shown, result.key, report.candidate.mesh));
+  if (shown.causes.empty() && !shown.record_next.empty()) {
     screen.add("record", concat(shown.record_next, " on both runs shows the layer around it"),
                Screen::Keep::kLong);
   }
@@ -191,7 +166,7 @@ void add_start(const CompareReport& report, Screen& screen) {
   differing.kind = weights ? trace::Kind::kParam : trace::Kind::kInput;
   differing.step = start.step;
   differing.all = &all;
-  for (const comparison::Finding& finding : report.findings) {
+  for (const comparison::ComparedFinding& finding : report.findings) {
     const trace::TensorKey& key = report.results[finding.result].key;
     const localize::Phase phase = localize::phase_of(key);
     const bool counts =
@@ -227,14 +202,14 @@ std::string describe_other(const CompareReport& report, const std::vector<Findin
   std::string sentence = headlines.of(listed, groups);
   if (listed.setting) return sentence;
   const FindingGroup& group = groups[listed.group];
-  const comparison::Finding& shown = report.findings[group.shown];
+  const comparison::ComparedFinding& shown = report.findings[group.shown];
   const std::string who = describe_who(report, group);
   if (shown.causes.empty()) {  // the sentence has the phase
-    append(sentence, who);
+    append_clause(sentence, who);
     return sentence;
   }
   std::string text(localize::describe_phase(localize::phase_of(report.results[shown.result].key)));
-  append(text, who);
+  append_clause(text, who);
   return concat(text, ": ", sentence);
 }
 
@@ -257,10 +232,9 @@ void add_also(const CompareReport& report, const std::vector<FindingGroup>& grou
                second ? kMostOfFinding : kMostOfLine);
   }
   if (report.suspects.empty()) return;
-  const comparison::Suspect& first = report.suspects.front();
+  const answer::Suspect& first = report.suspects.front();
   std::string text =
-      concat("suspect: ", to_string(report.results[first.result].key), ", ",
-             base::short_number(first.used),
+      concat("suspect: ", to_string(first.key), ", ", base::short_number(first.used),
              " times its tolerance, more than what it follows from: perhaps another bug");
   if (report.suspects.size() > 1) text += concat(" (and ", report.suspects.size() - 1, " more)");
   screen.add("also", text, Screen::Keep::kLong, kMostOfFinding);
@@ -271,9 +245,9 @@ void add_also(const CompareReport& report, const std::vector<FindingGroup>& grou
 void write_screen(const CompareReport& report, const std::vector<FindingGroup>& groups,
                   const WrittenFirstLine& first, const TextStyle& style, std::ostream& out) {
   Screen screen(first.text, style);
-  const bool match = report.verdict == comparison::Verdict::kMatch;
+  const bool match = report.verdict == answer::Verdict::kRight;
   const std::vector<Listed> list = listed(report, groups);
-  const bool diverged = report.verdict == comparison::Verdict::kDiverged || report.interrupted;
+  const bool diverged = report.verdict == answer::Verdict::kWrong || report.interrupted;
   const bool has_findings = diverged && !list.empty();
   if (has_findings) {
     std::uint64_t step = 0;

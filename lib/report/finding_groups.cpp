@@ -26,7 +26,8 @@ std::string_view word_of(judge::Outcome outcome) {
 
 using GroupKey = std::tuple<std::uint64_t, trace::Kind, judge::Outcome, std::string, std::string>;
 
-GroupKey group_key(const comparison::Finding& finding, const comparison::TensorComparison& result) {
+GroupKey group_key(const comparison::ComparedFinding& finding,
+                   const comparison::TensorComparison& result) {
   std::string cause;
   std::string pattern;
   if (finding.causes.empty()) {
@@ -116,7 +117,7 @@ std::vector<FindingGroup> group_findings(const comparison::CompareReport& report
   std::vector<FindingGroup> groups;
   std::map<GroupKey, std::size_t> known;
   for (std::size_t f = 0; f < report.findings.size(); ++f) {
-    const comparison::Finding& finding = report.findings[f];
+    const comparison::ComparedFinding& finding = report.findings[f];
     const comparison::TensorComparison& result = report.results[finding.result];
     if (finding.members.size() > 1) {
       groups.push_back({concat("group:", result.key.step, "/-/", word_of(result.outcome), "/",

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "localize/phase.h"
 #include "localize/place.h"
+#include "report/answer_text.h"
 #include "report/notes_text.h"
 #include "report/terminal_text.h"
 
@@ -45,7 +46,7 @@ bool whole_is_within(const comparison::ComparedNumbers& comparison) {
 
 // The error and what is allowed. If the whole tensor is within its tolerance and only a slice is
 // not, begins with the slice.
-std::string describe_error(const comparison::Finding& finding,
+std::string describe_error(const comparison::ComparedFinding& finding,
                            const comparison::TensorComparison& result) {
   const comparison::ComparedNumbers& comparison = *result.comparison;
   const double error = comparison::relative_error(comparison.measurement);
@@ -114,17 +115,16 @@ std::string describe_replicas(const comparison::TensorComparison& result) {
                 " of the reference's norm");
 }
 
-std::string describe_causes(const comparison::Finding& finding) {
+std::string describe_causes(const comparison::ComparedFinding& finding) {
   std::string text;
-  for (const comparison::Cause& cause : finding.causes) {
-    text += concat(text.empty() ? "" : "; or ", cause.name,
-                   cause.axis.empty() ? "" : concat(" over ", cause.axis), ": ", cause.evidence);
+  for (const answer::Cause& cause : finding.causes) {
+    text += concat(text.empty() ? "" : "; or ", describe_cause(cause));
   }
   return text.empty() ? "unknown: no known cause fits the numbers" : text;
 }
 
 std::string describe_downstream(const comparison::CompareReport& report,
-                                const comparison::Finding& finding) {
+                                const comparison::ComparedFinding& finding) {
   if (finding.downstream.empty()) return "no recorded tensor downstream is wrong";
   std::map<std::string_view, std::size_t> kinds;
   for (const std::size_t i : finding.downstream) ++kinds[kind_name(report.results[i].key.kind)];
@@ -169,14 +169,14 @@ std::string describe_scale(const comparison::TensorComparison& result) {
   return text;
 }
 
-std::string describe_code(const comparison::Finding& finding) {
+std::string describe_code(const comparison::ComparedFinding& finding) {
   if (finding.class_name.empty()) return finding.called_at;
   if (finding.called_at.empty()) return finding.class_name;
   return concat(finding.class_name, ", called in ", finding.called_at);
 }
 
-void write_one_sided(const comparison::CompareReport& report, const comparison::Finding& finding,
-                     Lines& lines) {
+void write_one_sided(const comparison::CompareReport& report,
+                     const comparison::ComparedFinding& finding, Lines& lines) {
   std::map<std::string_view, std::size_t> kinds;
   for (const std::size_t i : finding.members) ++kinds[kind_name(report.results[i].key.kind)];
   std::string what;
@@ -188,7 +188,7 @@ void write_one_sided(const comparison::CompareReport& report, const comparison::
   lines.add("why", *report.results[finding.result].note);
 }
 
-std::string title_of(const comparison::Finding& finding,
+std::string title_of(const comparison::ComparedFinding& finding,
                      const comparison::TensorComparison& result) {
   if (finding.members.size() > 1) return finding.one_sided_group;
   return concat(kind_name(result.key.kind), "  ", result.key.name, "  ",
@@ -198,7 +198,7 @@ std::string title_of(const comparison::Finding& finding,
 void write_evidence(const comparison::CompareReport& report, std::size_t index, std::size_t width,
                     std::ostream& out) {
   Lines lines(out, width);
-  const comparison::Finding& finding = report.findings[index];
+  const comparison::ComparedFinding& finding = report.findings[index];
   const comparison::TensorComparison& result = report.results[finding.result];
   if (result.comparison) {
     // Which values are not finite is what is wrong; the error of the others may be within.
@@ -263,7 +263,7 @@ void write_findings_of(const comparison::CompareReport& report, const FindingGro
 
 void write_line_of(const comparison::CompareReport& report, const FindingGroup& group,
                    std::size_t number, std::ostream& out) {
-  const comparison::Finding& finding = report.findings[group.shown];
+  const comparison::ComparedFinding& finding = report.findings[group.shown];
   const comparison::TensorComparison& result = report.results[finding.result];
   out << "  " << number << "  ";
   if (finding.members.size() > 1) {
@@ -288,11 +288,7 @@ void write_line_of(const comparison::CompareReport& report, const FindingGroup& 
           << short_number(comparison::relative_error(result.comparison->measurement));
     }
   }
-  if (!finding.causes.empty()) {
-    const comparison::Cause& cause = finding.causes.front();
-    out << ", " << cause.name
-        << (cause.axis.empty() ? "" : concat(" over ", printable(cause.axis)));
-  }
+  if (!finding.causes.empty()) out << ", " << printable(name_of(finding.causes.front()));
   out << "\n";
 }
 

@@ -32,13 +32,13 @@ std::string describe_faulty_code(const ToldFinding& finding) {
   return concat("between the modules of ", finding.place.of, code);
 }
 
-comparison::CauseValues common_values(const ToldFinding& finding) {
-  comparison::CauseValues values{{"whose", describe_subject(finding.tensors)},
-                                 {"members", std::uint64_t{finding.tensors.names.size()}},
-                                 {"place", describe_faulty_code(finding)},
-                                 {"phase", std::string(localize::describe_phase(finding.phase))},
-                                 {"step", finding.tensors.step},
-                                 {"reason", finding.reason}};
+answer::CauseValues common_values(const ToldFinding& finding) {
+  answer::CauseValues values{{"whose", describe_subject(finding.tensors)},
+                             {"members", std::uint64_t{finding.tensors.names.size()}},
+                             {"place", describe_faulty_code(finding)},
+                             {"phase", std::string(localize::describe_phase(finding.phase))},
+                             {"step", finding.tensors.step},
+                             {"reason", finding.reason}};
   if (finding.cause == nullptr || finding.cause->axis.empty()) return values;
   values.emplace_back("axis", finding.cause->axis);
   for (const trace::MeshAxis& axis : finding.mesh) {
@@ -66,7 +66,7 @@ bool is_made_of(const comparison::TensorComparison& result) {
 
 // What the finding was made from, the nearest first: values of modules that match.
 std::vector<std::string> describe_made_from(const comparison::CompareReport& report,
-                                            const comparison::Finding& finding) {
+                                            const comparison::ComparedFinding& finding) {
   std::vector<std::string> said;
   for (auto at = finding.depends_on.rbegin(); at != finding.depends_on.rend(); ++at) {
     const comparison::TensorComparison& result = report.results[*at];
@@ -80,7 +80,7 @@ std::vector<std::string> describe_made_from(const comparison::CompareReport& rep
   return said;
 }
 
-std::string sentence_with(const ToldFinding& finding, const comparison::CauseValues& values) {
+std::string sentence_with(const ToldFinding& finding, const answer::CauseValues& values) {
   if (finding.cause != nullptr) return sentence_of(*finding.cause, values);
   return filled(template_of(finding.outcome), values)
       .value_or(concat("first wrong is ", base::printable(describe_subject(finding.tensors))));
@@ -89,11 +89,11 @@ std::string sentence_with(const ToldFinding& finding, const comparison::CauseVal
 }  // namespace
 
 std::string sentence_of(const ToldFinding& finding) {
-  const comparison::CauseValues values = common_values(finding);
+  const answer::CauseValues values = common_values(finding);
   std::string sentence = sentence_with(finding, values);
   if (sentence.size() <= base::kShown.place) return sentence;
   // Where there is no room for it, the place stands on the screen alone.
-  comparison::CauseValues fewer = values;
+  answer::CauseValues fewer = values;
   std::erase_if(fewer, [](const auto& value) { return value.first == "place"; });
   return sentence_with(finding, fewer);
 }
@@ -114,7 +114,7 @@ bool Headlines::is_first_step(std::uint64_t step) const {
 }
 
 std::string Headlines::of(const FindingGroup& group) const {
-  const comparison::Finding& shown = report_.findings[group.shown];
+  const comparison::ComparedFinding& shown = report_.findings[group.shown];
   const comparison::TensorComparison& result = report_.results[shown.result];
   if (shown.members.size() > 1) {
     const std::string whole = concat(base::printable(shown.one_sided_group), " (",

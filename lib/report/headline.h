@@ -22,12 +22,12 @@ struct ToldFinding {
   AlikeTensors tensors;
   localize::Phase phase = localize::Phase::kForward;
   localize::Place place;
-  std::string called_at;                     // of the module, or empty
-  const comparison::Cause* cause = nullptr;  // null: none is known
-  std::string_view outcome = "diverged";     // "replica_conflict", "missing", ...
-  std::string reason = {};                   // of a tensor that cannot be compared
-  std::vector<std::string> made_from = {};   // what it was made from and is right, in words
-  std::vector<trace::MeshAxis> mesh = {};    // of the run
+  std::string called_at;                    // of the module, or empty
+  const answer::Cause* cause = nullptr;     // null: none is known
+  std::string_view outcome = "diverged";    // "replica_conflict", "missing", ...
+  std::string reason = {};                  // of a tensor that cannot be compared
+  std::vector<std::string> made_from = {};  // what it was made from and is right, in words
+  std::vector<trace::MeshAxis> mesh = {};   // of the run
 };
 
 std::string sentence_of(const ToldFinding& finding);

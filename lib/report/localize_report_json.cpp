@@ -41,37 +41,31 @@ json local_checks_json(const std::vector<AuditedTensor>& local) {
   return checks;
 }
 
-json causes_with_values(const localize::ReportedFinding& reported) {
-  json causes = causes_json(reported.causes);
-  for (std::size_t i = 0; i < reported.values_of_causes.size(); ++i) {
-    const std::string& values = reported.values_of_causes[i];
-    if (!values.empty()) causes[i]["values"] = json::parse(values);
-  }
-  return causes;
-}
-
 json localized_finding_json(const localize::LocalizedFinding& finding) {
-  const localize::ReportedFinding& reported = finding.reported;
   json place = nullptr;
-  if (reported.shown) place = code_place_json(reported.place);
-  return {{"id", reported.id},
+  std::string_view phase = "optimizer";
+  if (finding.shown) {
+    place = code_place_json(finding.place);
+    phase = phase_name(localize::phase_of(*finding.shown));
+  }
+  return {{"id", finding.id},
           {"place", std::move(place)},
-          {"title", reported.title},
+          {"title", finding.title},
           {"headline", sentence_of(finding)},
-          {"keys", reported.members},
-          {"outcome", reported.outcome},
+          {"keys", finding.members},
+          {"outcome", finding.outcome},
           {"module", finding.module},
-          {"class", reported.class_name},
-          {"called_at", reported.called_at},
-          {"phase", reported.shown ? phase_name(finding.phase) : "optimizer"},
-          {"ranks", reported.ranks},
-          {"where", reported.where},
+          {"class", finding.class_name},
+          {"called_at", finding.called_at},
+          {"phase", phase},
+          {"ranks", finding.ranks},
+          {"where", finding.where},
           {"here", finding.here},
           {"local", {{"summary", finding.summary}, {"checks", local_checks_json(finding.local)}}},
-          {"causes", causes_with_values(reported)},
-          {"rejected", rejected_json(reported.rejected)},
+          {"causes", causes_json(finding.causes)},
+          {"rejected", rejected_json(finding.rejected)},
           {"upstream", finding.upstream},
-          {"downstream", reported.downstream},
+          {"downstream", finding.downstream},
           {"next", finding.next}};
 }
 
@@ -87,11 +81,11 @@ json layer_json(const localize::LayerSummary& layer) {
 json isolated_json(const localize::IsolatedModule& isolated) {
   json wrong = json::array();
   for (const trace::TensorKey& key : isolated.wrong) wrong.push_back(id_of(key));
-  const bool at_fault = isolated.verdict == localize::IsolatedVerdict::kAtFault;
+  const bool at_fault = isolated.verdict == answer::Verdict::kWrong;
   json out{{"module", isolated.module},
            {"class", isolated.class_name},
            {"called_at", isolated.called_at},
-           {"verdict", isolated_verdict_name(isolated.verdict)},
+           {"verdict", localize::kIsolationWords.of(isolated.verdict)},
            {"phase", at_fault ? json(phase_name(isolated.phase)) : json(nullptr)},
            {"wrong", std::move(wrong)}};
   if (!isolated.reason.empty()) out["reason"] = isolated.reason;
@@ -116,9 +110,9 @@ json code_json(const specification::CodeDifference& difference) {
 
 std::string localize_json(const localize::LocalizeReport& report) {
   ReportText text(kLocalizeSchema);
-  text.add("headline", localize_answer(report).headline);
-  text.add("verdict", report.verdict());
-  text.add("exit_code", report.exit_code());
+  text.add("headline", localize_answer(report).sentence);
+  text.add("verdict", localize::kLocalizeWords.of(report.verdict()));
+  text.add("exit_code", exit_code(report.verdict()));
   json kinds = json::array();
   for (const auto& [kind, count] : report.comparison.kinds) {
     kinds.push_back({{"kind", kind}, {"tensors", count.tensors}, {"checked", count.checked}});
@@ -151,10 +145,10 @@ std::string localize_json(const localize::LocalizeReport& report) {
   });
   if (!report.consequences.empty()) text.add("consequences", report.consequences);
   text.add_lines("suspects", report.suspects, [](const localize::LocalizedSuspect& suspect) {
-    return nine_digits(json{{"id", id_of(suspect.reported.key)},
-                            {"module", suspect.module},
-                            {"used", number(suspect.reported.used)},
-                            {"used_before", number(suspect.reported.used_before)},
+    return nine_digits(json{{"id", id_of(suspect.key)},
+                            {"module", localize::module_of(suspect.key)},
+                            {"used", number(suspect.used)},
+                            {"used_before", number(suspect.used_before)},
                             {"here", suspect.here},
                             {"local", suspect.summary}});
   });

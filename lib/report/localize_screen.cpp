@@ -5,9 +5,7 @@
 
 #include "base/display_limits.h"
 #include "base/text.h"
-#include "layout/mesh.h"
-#include "localize/phase.h"
-#include "localize/place.h"
+#include "report/finding_spot.h"
 #include "report/localize_text.h"
 #include "report/look_at.h"
 #include "report/screen.h"
@@ -23,23 +21,10 @@ using localize::LocalizeReport;
 
 std::string describe_localized_where(const LocalizeReport& report,
                                      const LocalizedFinding& finding) {
-  const localize::ReportedFinding& reported = finding.reported;
-  if (!reported.shown) return "optimizer";
-  std::string text(localize::describe_phase(finding.phase));
-  const bool in_module = reported.place.kind == localize::PlaceKind::kModule;
-  if (reported.place.kind == localize::PlaceKind::kBetween) {
-    text += concat("; ", localize::describe_place(reported.place, reported.called_at));
-  } else if (in_module && reported.members.size() < 2) {
-    text += concat("; ", finding.module, reported.class_name.empty() ? "" : " (",
-                   reported.class_name, reported.class_name.empty() ? "" : ")",
-                   reported.called_at.empty() ? "" : ", called in ", reported.called_at);
-  }
-  const std::size_t ranks = reported.ranks.size();
-  if (report.comparison.candidate.ranks > 1 && ranks > 0) {
-    text += concat("; ", ranks == report.comparison.candidate.ranks
-                             ? std::string("every rank")
-                             : layout::describe_ranks(reported.ranks));
-  }
+  if (!finding.shown) return "optimizer";
+  std::string text =
+      describe_spot(finding, *finding.shown, finding.place, finding.members.size() > 1);
+  append_clause(text, describe_ranks_of(finding.ranks, report.comparison.candidate.ranks));
   if (!finding.upstream.empty()) text += concat("; upstream ", finding.upstream);
   return text;
 }
@@ -47,12 +32,10 @@ std::string describe_localized_where(const LocalizeReport& report,
 void add_localized(const LocalizeReport& report, Screen& screen) {
   const LocalizedFinding& first = report.findings.front();
   screen.add("where", describe_localized_where(report, first), Screen::Keep::kAlways, 260);
-  const std::vector<comparison::Cause>& causes = first.reported.causes;
-  screen.add("proof", causes.empty() ? first.reported.where : causes.front().evidence);
+  screen.add("proof", first.causes.empty() ? first.where : first.causes.front().evidence);
   screen.add("local", first.summary, Screen::Keep::kAlways, 260);
-  if (!causes.empty() && first.reported.shown) {
-    screen.add("look at", look_at({causes.front().name, first.phase, causes.front().axis,
-                                   first.reported.shown->name, &report.comparison.candidate.mesh}));
+  if (first.shown) {
+    screen.add("look at", look_at(first, *first.shown, report.comparison.candidate.mesh));
   }
   for (std::size_t i = 1; i < report.findings.size(); ++i) {
     if (i > base::kShown.also) {
@@ -69,7 +52,7 @@ void add_localized(const LocalizeReport& report, Screen& screen) {
 void add_modules(const LocalizeReport& report, Screen& screen) {
   std::size_t at_fault = 0;
   for (const localize::IsolatedModule& module : report.isolated) {
-    if (module.verdict != localize::IsolatedVerdict::kAtFault) continue;
+    if (module.verdict != answer::Verdict::kWrong) continue;
     if (++at_fault > base::kShown.also) continue;
     screen.add("at fault", concat(module.module, module.class_name.empty() ? "" : "  ",
                                   module.class_name, ", first ", to_string(module.wrong.front())));
@@ -101,8 +84,7 @@ void add_modules(const LocalizeReport& report, Screen& screen) {
 }  // namespace
 
 std::string sentence_of(const LocalizedFinding& finding) {
-  const localize::ReportedFinding& reported = finding.reported;
-  return reported.headline.empty() ? concat("first wrong is ", reported.title) : reported.headline;
+  return finding.headline.empty() ? concat("first wrong is ", finding.title) : finding.headline;
 }
 
 void write_localize_screen(const LocalizeReport& report, const std::string& first_line,
@@ -116,7 +98,7 @@ void write_localize_screen(const LocalizeReport& report, const std::string& firs
                "nothing is explained in it; `ttrace report merge` joins the --json files of all "
                "parts, and explains");
   }
-  const bool nothing = report.exit_code() == 0;
+  const bool nothing = report.verdict() == answer::Verdict::kRight;
   const std::string judged =
       report.specification.empty()
           ? std::string("no specification (--specification judges modules by their inputs)")

@@ -37,54 +37,47 @@ void write_line(const std::string& label, const std::string& text, const TextSty
   out << padded << wrapped(printable(text), style.width, padded.size()) << "\n";
 }
 
-std::string first_cause(const localize::ReportedFinding& reported) {
-  if (reported.outcome == "setting") return "optimizer setting";
-  if (reported.causes.empty()) return "cause unknown";
-  const comparison::Cause& cause = reported.causes.front();
-  return concat(cause.name, cause.axis.empty() ? "" : " over ", cause.axis);
+std::string first_cause(const localize::LocalizedFinding& finding) {
+  if (finding.outcome == "setting") return "optimizer setting";
+  return finding.causes.empty() ? "cause unknown" : name_of(finding.causes.front());
 }
 
 void write_localized_finding(const localize::LocalizedFinding& finding, std::size_t number,
                              const TextStyle& style, std::ostream& out) {
-  const localize::ReportedFinding& reported = finding.reported;
   out << "\n";
-  const std::string head = concat(number, "  ", printable(reported.title));
+  const std::string head = concat(number, "  ", printable(finding.title));
   out << folded(concat(head, std::string(head.size() < 60 ? 60 - head.size() : 3, ' '),
-                       first_cause(reported)),
+                       first_cause(finding)),
                 style.width)
       << "\n";
-  const bool in_module = reported.place.kind == localize::PlaceKind::kModule;
+  const bool in_module = finding.place.kind == localize::PlaceKind::kModule;
   if (!finding.module.empty()) {
     if (!in_module) {
       write_line("place",
-                 concat(describe_place(reported.place, reported.called_at),
+                 concat(describe_place(finding.place, finding.called_at),
                         finding.here || finding.after_right_values ? "  *** HERE ***" : ""),
                  style, out);
     }
     write_line("module",
                concat(finding.module, in_module && finding.here ? "  *** HERE ***" : "",
-                      reported.class_name.empty() ? "" : "  ", reported.class_name,
-                      reported.called_at.empty() ? "" : ", ", reported.called_at),
+                      finding.class_name.empty() ? "" : "  ", finding.class_name,
+                      finding.called_at.empty() ? "" : ", ", finding.called_at),
                style, out);
     write_line("local", finding.summary, style, out);
   }
-  if (!reported.where.empty()) write_line("where", reported.where, style, out);
-  if (!reported.ranks.empty()) {
-    write_line("ranks", layout::describe_ranks(reported.ranks), style, out);
+  if (!finding.where.empty()) write_line("where", finding.where, style, out);
+  if (!finding.ranks.empty()) {
+    write_line("ranks", layout::describe_ranks(finding.ranks), style, out);
   }
-  for (const comparison::Cause& cause : reported.causes) {
-    write_line(
-        "cause",
-        concat(cause.name, cause.axis.empty() ? "" : " over ", cause.axis, ": ", cause.evidence),
-        style, out);
+  for (const answer::Cause& cause : finding.causes) {
+    write_line("cause", describe_cause(cause), style, out);
   }
-  const std::string rejected = describe_rejected(reported.rejected);
+  const std::string rejected = describe_rejected(finding.rejected);
   if (!rejected.empty()) write_line("not", rejected, style, out);
-  if (reported.shown) {
-    write_line(
-        "upstream",
-        concat(finding.upstream, "      downstream  ", plural(reported.downstream, "tensor")),
-        style, out);
+  if (finding.shown) {
+    write_line("upstream",
+               concat(finding.upstream, "      downstream  ", plural(finding.downstream, "tensor")),
+               style, out);
   }
   write_line("next", finding.next, style, out);
 }
@@ -122,9 +115,9 @@ void write_isolated(const localize::LocalizeReport& report, const TextStyle& sty
   std::size_t holding = 0;
   std::vector<const localize::IsolatedModule*> not_judged;
   for (const localize::IsolatedModule& module : report.isolated) {
-    at_fault += module.verdict == localize::IsolatedVerdict::kAtFault ? 1 : 0;
-    holding += module.verdict == localize::IsolatedVerdict::kHolds ? 1 : 0;
-    if (module.verdict == localize::IsolatedVerdict::kNotJudged) not_judged.push_back(&module);
+    at_fault += module.verdict == answer::Verdict::kWrong ? 1 : 0;
+    holding += module.verdict == answer::Verdict::kRight ? 1 : 0;
+    if (module.verdict == answer::Verdict::kInconclusive) not_judged.push_back(&module);
   }
   out << "\n"
       << folded(concat("  isolated by the plan ", report.plan_digest.substr(0, 12), ": ",
@@ -133,7 +126,7 @@ void write_isolated(const localize::LocalizeReport& report, const TextStyle& sty
                 style.width)
       << "\n";
   for (const localize::IsolatedModule& module : report.isolated) {
-    if (module.verdict != localize::IsolatedVerdict::kAtFault) continue;
+    if (module.verdict != answer::Verdict::kWrong) continue;
     std::string text = concat("  AT FAULT  ", module.module);
     if (!module.class_name.empty()) text += concat("  ", module.class_name);
     if (!module.called_at.empty()) text += concat(", ", module.called_at);
@@ -198,7 +191,7 @@ void write_layers(const localize::LocalizeReport& report, const TextStyle& style
 // ", the first in the gradient synchronisation over tp"; empty where the first is a setting.
 std::string describe_first_place(const localize::LocalizeReport& report) {
   if (report.findings.empty()) return "";
-  const localize::ReportedFinding& first = report.findings.front().reported;
+  const localize::LocalizedFinding& first = report.findings.front();
   if (!first.shown || !report.comparison.other_start.empty()) return "";
   const bool between = first.place.kind == localize::PlaceKind::kBetween;
   return printable(
@@ -245,16 +238,16 @@ std::string describe_layers(const localize::LocalizeReport& report) {
 
 namespace {
 
-LocalizeAnswer answer_of_all(const localize::LocalizeReport& report) {
+FirstLine answer_of_all(const localize::LocalizeReport& report) {
   const std::string left_out = printable(localize::describe_left_out(report.comparison));
   const std::string& start = report.comparison.other_start;
   std::string text;
-  switch (report.exit_code()) {
-    case 0:
+  switch (report.verdict()) {
+    case answer::Verdict::kRight:
       return {"NOTHING TO EXPLAIN", "32",
               concat("the comparison is a match", left_out.empty() ? "" : ", but ", left_out,
                      describe_layers(report))};
-    case 1:
+    case answer::Verdict::kWrong:
       text = !start.empty() || report.findings.empty()
                  ? printable(start)
                  : cut_at_word(printable(sentence_of(report.findings.front())), base::kShown.place);
@@ -268,39 +261,40 @@ LocalizeAnswer answer_of_all(const localize::LocalizeReport& report) {
       }
       if (!left_out.empty()) text += concat("; ", left_out);
       return {"FINDINGS", "31", std::move(text)};
-    default:
-      if (!report.unfinished.empty()) {
-        return {"INCONCLUSIVE", "33",
-                concat(printable(report.unfinished),
-                       report.findings.empty()
-                           ? std::string()
-                           : concat("; so far ", printable(sentence_of(report.findings.front()))))};
-      }
-      return {"INCONCLUSIVE", "33",
-              report.comparison.exit_code == 3
-                  ? printable(report.comparison.why)
-                  : concat("the comparison is a match", describe_layers(report))};
+    case answer::Verdict::kInconclusive:
+      break;
   }
+  if (!report.unfinished.empty()) {
+    text = printable(report.unfinished);
+    if (!report.findings.empty()) {
+      text += concat("; so far ", printable(sentence_of(report.findings.front())));
+    }
+  } else if (report.comparison.exit_code == 3) {
+    text = printable(report.comparison.why);
+  } else {
+    text = concat("the comparison is a match", describe_layers(report));
+  }
+  return {"INCONCLUSIVE", "33", std::move(text)};
 }
 
 }  // namespace
 
-LocalizeAnswer localize_answer(const localize::LocalizeReport& report) {
-  LocalizeAnswer answer = answer_of_all(report);
+FirstLine localize_answer(const localize::LocalizeReport& report) {
+  FirstLine answer = answer_of_all(report);
   if (report.part) {
     const auto& [index, of] = report.part->number;
-    answer.headline = concat("part ", index, " of ", of, ": ", answer.headline);
+    answer.sentence = concat("part ", index, " of ", of, ": ", answer.sentence);
   }
   return answer;
 }
 
 void write_localize(const localize::LocalizeReport& report, const TextStyle& style,
                     std::ostream& out) {
-  const LocalizeAnswer first = localize_answer(report);
-  const std::string answer = concat(bold(first.verdict, first.colour, style), "  ", first.headline);
+  const FirstLine first = localize_answer(report);
+  const std::string answer = concat(bold(first.verdict, first.colour, style), "  ", first.sentence);
   if (!style.all) return write_localize_screen(report, answer, style, out);
   out << folded(answer, style.width) << "\n";
-  if (report.exit_code() == 1) {
+  if (report.verdict() == answer::Verdict::kWrong) {
     out << folded(concat("\n  ", plural(report.findings.size(), "finding"),
                          describe_first_place(report),
                          report.specification.empty() ? ", explained without a specification" : ""),
@@ -323,10 +317,10 @@ void write_localize(const localize::LocalizeReport& report, const TextStyle& sty
         << "\n";
   }
   for (const localize::LocalizedSuspect& suspect : report.suspects) {
-    out << folded(concat("\nalso       ", printable(to_string(suspect.reported.key)), ": ",
-                         short_number(suspect.reported.used), " times its tolerance, before it ",
-                         short_number(suspect.reported.used_before), "; ",
-                         printable(suspect.summary), "      second suspect"),
+    out << folded(concat("\nalso       ", printable(to_string(suspect.key)), ": ",
+                         short_number(suspect.used), " times its tolerance, before it ",
+                         short_number(suspect.used_before), "; ", printable(suspect.summary),
+                         "      second suspect"),
                   style.width)
         << "\n";
   }

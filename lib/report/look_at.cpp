@@ -97,17 +97,22 @@ const std::vector<LookAt>& look_at_lines() {
   return kLines;
 }
 
-std::string look_at(const LookAtFinding& finding) {
-  const auto is_about = [&finding](const LookAt& line) {
-    if (line.axis.empty() || line.axis == finding.axis) return true;
-    if (!finding.axis.empty() || finding.mesh == nullptr) return false;
-    return std::any_of(
-        finding.mesh->begin(), finding.mesh->end(),
-        [&](const trace::MeshAxis& axis) { return axis.name == line.axis && axis.size > 1; });
+std::string look_at(const answer::Finding& finding, const trace::TensorKey& shown,
+                    const std::vector<trace::MeshAxis>& mesh) {
+  if (finding.causes.empty()) return "";
+  const answer::Cause& cause = finding.causes.front();
+  const auto is_about = [&](const LookAt& line) {
+    if (line.axis.empty() || line.axis == cause.axis) return true;
+    if (!cause.axis.empty()) return false;
+    return std::any_of(mesh.begin(), mesh.end(), [&](const trace::MeshAxis& axis) {
+      return axis.name == line.axis && axis.size > 1;
+    });
   };
   for (const LookAt& line : look_at_lines()) {
-    if (line.cause != finding.cause || (line.phase && *line.phase != finding.phase)) continue;
-    if (!is_about(line) || !base::glob_match(line.names, finding.name)) continue;
+    if (line.cause != cause.name || (line.phase && *line.phase != localize::phase_of(shown))) {
+      continue;
+    }
+    if (!is_about(line) || !base::glob_match(line.names, shown.name)) continue;
     return base::concat(line.text, " (", line.bug, ")");
   }
   return "";

@@ -6,7 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "answer/finding.h"
 #include "localize/phase.h"
+#include "trace/key.h"
 #include "trace/manifest.h"
 
 namespace ttrace::report {
@@ -21,19 +23,12 @@ struct LookAt {
   std::string_view shows;  // its number in the gallery of tests/gallery/bugs.py, or empty
 };
 
-// What a line is looked up for.
-struct LookAtFinding {
-  std::string_view cause;
-  localize::Phase phase = localize::Phase::kForward;
-  std::string_view axis = {};                          // that the cause names, or empty
-  std::string_view name = {};                          // of the tensor
-  const std::vector<trace::MeshAxis>* mesh = nullptr;  // where the cause names no axis
-};
-
 // All lines; of one cause, those for certain names and axes first.
 const std::vector<LookAt>& look_at_lines();
 
-// The line for a finding; empty where no real bug is known.
-std::string look_at(const LookAtFinding& finding);
+// The line for a finding about `shown`, by its first cause; empty where no cause is known, or no
+// real bug had it. `mesh`: of the run, for causes that name no axis.
+std::string look_at(const answer::Finding& finding, const trace::TensorKey& shown,
+                    const std::vector<trace::MeshAxis>& mesh);
 
 }  // namespace ttrace::report

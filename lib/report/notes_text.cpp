@@ -44,7 +44,7 @@ void write_start(const comparison::CompareReport& report, std::ostream& out) {
                                ? trace::Kind::kParam
                                : trace::Kind::kInput;
   std::vector<const comparison::TensorComparison*> differing;
-  for (const comparison::Finding& finding : report.findings) {
+  for (const comparison::ComparedFinding& finding : report.findings) {
     const comparison::TensorComparison& result = report.results[finding.result];
     if (result.key.step == start.step && result.key.kind == kind) differing.push_back(&result);
   }

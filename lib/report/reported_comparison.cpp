@@ -15,8 +15,8 @@ namespace ttrace::report {
 namespace {
 
 using base::JsonCursor;
+using localize::LocalizedFinding;
 using localize::ReportedComparison;
-using localize::ReportedFinding;
 
 std::uint64_t number_of(std::string_view text, const JsonCursor& id) {
   std::uint64_t value = 0;
@@ -57,8 +57,8 @@ std::optional<trace::TensorKey> key_of_id(const JsonCursor& id) {
   return key;
 }
 
-comparison::TraceFacts facts_from(const JsonCursor& cursor) {
-  comparison::TraceFacts facts;
+answer::TraceFacts facts_from(const JsonCursor& cursor) {
+  answer::TraceFacts facts;
   facts.path = cursor.require("path").as_string();
   facts.ranks = cursor.require("ranks").as_count();
   for (const JsonCursor& step : cursor.require("steps").items())
@@ -69,7 +69,7 @@ comparison::TraceFacts facts_from(const JsonCursor& cursor) {
 }
 
 // Adds what identifies a trace; a report of another program, or of traces without files, has none.
-void add_identity(const JsonCursor& root, const std::string& role, comparison::TraceFacts& facts) {
+void add_identity(const JsonCursor& root, const std::string& role, answer::TraceFacts& facts) {
   const auto identity = root.find("identity");
   if (!identity) return;
   const JsonCursor found = identity->require(role);
@@ -129,36 +129,35 @@ double number_from(const JsonCursor& cursor) {
   throw cursor.error("\"", base::printable(text), "\" is no number");
 }
 
-std::vector<comparison::Cause> causes_from(const JsonCursor& cursor) {
-  std::vector<comparison::Cause> causes;
+// A whole number is written without a point, as it was.
+base::Message::Value value_from(const JsonCursor& cursor) {
+  if (cursor.is_string()) return cursor.as_string();
+  const bool whole = cursor.text().find_first_not_of("0123456789") == std::string::npos;
+  if (whole) return cursor.as_count();
+  return cursor.as_number();
+}
+
+std::vector<answer::Cause> causes_from(const JsonCursor& cursor) {
+  std::vector<answer::Cause> causes;
   for (const JsonCursor& item : cursor.items()) {
-    comparison::Cause cause;
+    answer::Cause cause;
     cause.name = item.require("name").as_string();
     const JsonCursor axis = item.require("axis");
     if (!axis.is_null()) cause.axis = axis.as_string();
     cause.evidence = item.require("evidence").as_string();
     cause.unexplained = number_from(item.require("unexplained"));
+    if (const auto values = item.find("values")) {
+      for (const auto& [name, value] : values->members()) {
+        cause.values.emplace_back(name, value_from(value));
+      }
+    }
     causes.push_back(std::move(cause));
   }
   return causes;
 }
 
-// The values of each cause, or an empty text. They are passed on, so that only their form counts.
-std::vector<std::string> values_of_causes(const JsonCursor& causes) {
-  std::vector<std::string> all;
-  for (const JsonCursor& item : causes.items()) {
-    const auto values = item.find("values");
-    all.push_back(values ? values->text() : "");
-    if (!values) continue;
-    for (const auto& [name, value] : values->members()) {
-      if (!value.is_string()) value.as_number();
-    }
-  }
-  return all;
-}
-
-std::vector<comparison::RejectedCause> rejected_from(const JsonCursor& cursor) {
-  std::vector<comparison::RejectedCause> rejected;
+std::vector<answer::RejectedCause> rejected_from(const JsonCursor& cursor) {
+  std::vector<answer::RejectedCause> rejected;
   for (const JsonCursor& item : cursor.items()) {
     rejected.push_back(
         {item.require("name").as_string(), number_from(item.require("unexplained"))});
@@ -176,8 +175,8 @@ localize::Place place_from(const JsonCursor& cursor) {
   throw kind.error("\"", base::printable(kind.as_string()), "\" is no place");
 }
 
-ReportedFinding finding_from(const JsonCursor& cursor) {
-  ReportedFinding finding;
+LocalizedFinding finding_from(const JsonCursor& cursor) {
+  LocalizedFinding finding;
   const JsonCursor id = cursor.require("id");
   finding.id = id.as_string();
   finding.members = {finding.id};
@@ -213,17 +212,14 @@ ReportedFinding finding_from(const JsonCursor& cursor) {
   if (const auto where = cursor.find("where")) finding.where = where->as_string();
   if (const auto depends = cursor.find("depends_on")) finding.depends_on = depends->as_strings();
   if (const auto total = cursor.find("downstream_total")) finding.downstream = total->as_count();
-  if (const auto causes = cursor.find("causes")) {
-    finding.causes = causes_from(*causes);
-    finding.values_of_causes = values_of_causes(*causes);
-  }
+  if (const auto causes = cursor.find("causes")) finding.causes = causes_from(*causes);
   if (const auto rejected = cursor.find("rejected")) finding.rejected = rejected_from(*rejected);
   return finding;
 }
 
 // One finding of each group, the one that the report shows, in the place of the first.
-std::vector<ReportedFinding> grouped(std::vector<ReportedFinding> findings,
-                                     const JsonCursor& groups) {
+std::vector<LocalizedFinding> grouped(std::vector<LocalizedFinding> findings,
+                                      const JsonCursor& groups) {
   struct Group {
     std::string title;
     std::string headline;
@@ -239,11 +235,11 @@ std::vector<ReportedFinding> grouped(std::vector<ReportedFinding> findings,
                    group.require("shown").as_string(), group.require("findings").as_strings()});
     for (const std::string& id : all.back().ids) group_of.emplace(id, all.size() - 1);
   }
-  std::map<std::string, const ReportedFinding*> by_id;
-  for (const ReportedFinding& finding : findings) by_id.emplace(finding.id, &finding);
-  std::vector<ReportedFinding> out;
+  std::map<std::string, const LocalizedFinding*> by_id;
+  for (const LocalizedFinding& finding : findings) by_id.emplace(finding.id, &finding);
+  std::vector<LocalizedFinding> out;
   std::vector<bool> done(all.size(), false);
-  for (const ReportedFinding& finding : findings) {
+  for (const LocalizedFinding& finding : findings) {
     const auto in = group_of.find(finding.id);
     if (in == group_of.end()) {
       out.push_back(finding);
@@ -309,11 +305,11 @@ ReportedComparison parse_reported(std::string_view text, const std::string& file
       reported.followed_layouts.push_back(item.require("rule").as_string());
     }
   }
-  std::vector<ReportedFinding> findings;
+  std::vector<LocalizedFinding> findings;
   for (const JsonCursor& item : root.require("frontier").items()) {
     findings.push_back(finding_from(item));
   }
-  for (const ReportedFinding& finding : findings) {
+  for (const LocalizedFinding& finding : findings) {
     if (finding.shown) reported.frontier.push_back(*finding.shown);
   }
   reported.findings = grouped(std::move(findings), root.require("groups"));

@@ -42,9 +42,9 @@ void add_position(const trace::TensorKey& key, json& result) {
   if (const auto layer = layer_of(module)) result["layer"] = *layer;
 }
 
-json causes_json(const std::vector<comparison::Cause>& causes) {
+json causes_json(const std::vector<answer::Cause>& causes) {
   json out = json::array();
-  for (const comparison::Cause& cause : causes) {
+  for (const answer::Cause& cause : causes) {
     out.push_back({{"name", cause.name},
                    {"axis", cause.axis.empty() ? json(nullptr) : json(cause.axis)},
                    {"evidence", cause.evidence},
@@ -62,9 +62,9 @@ json causes_json(const std::vector<comparison::Cause>& causes) {
   return out;
 }
 
-json rejected_json(const std::vector<comparison::RejectedCause>& rejected) {
+json rejected_json(const std::vector<answer::RejectedCause>& rejected) {
   json out = json::array();
-  for (const comparison::RejectedCause& one : rejected) {
+  for (const answer::RejectedCause& one : rejected) {
     out.push_back({{"name", one.name}, {"unexplained", number(one.unexplained)}});
   }
   return out;

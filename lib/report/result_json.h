@@ -21,9 +21,9 @@ void add_position(const trace::TensorKey& key, json& result);
 // the largest first, as far as `most` ranks go; null without a difference.
 json shards_json(const comparison::TensorComparison& result, std::size_t most_ranks);
 
-json causes_json(const std::vector<comparison::Cause>& causes);
+json causes_json(const std::vector<answer::Cause>& causes);
 
-json rejected_json(const std::vector<comparison::RejectedCause>& rejected);
+json rejected_json(const std::vector<answer::RejectedCause>& rejected);
 
 // The routing flips of one router.
 json router_json(const comparison::RouterFlips& router);

@@ -8,7 +8,7 @@
 
 namespace ttrace::report {
 
-json trace_json(const comparison::TraceFacts& facts) {
+json trace_json(const answer::TraceFacts& facts) {
   json mesh = json::array();
   for (const trace::MeshAxis& axis : facts.mesh) {
     mesh.push_back({{"name", axis.name}, {"size", axis.size}});
@@ -22,7 +22,7 @@ json trace_json(const comparison::TraceFacts& facts) {
   return out;
 }
 
-json identity_json(const comparison::TraceFacts& facts) {
+json identity_json(const answer::TraceFacts& facts) {
   const trace::Fingerprint& files = facts.fingerprint;
   if (files.content.empty()) return nullptr;
   json out{{"run_id", facts.run_id},
@@ -33,7 +33,7 @@ json identity_json(const comparison::TraceFacts& facts) {
   return out;
 }
 
-json place_json(const comparison::TraceFacts& facts) {
+json place_json(const answer::TraceFacts& facts) {
   std::error_code error;
   const std::filesystem::path path = std::filesystem::absolute(facts.path, error);
   return {{"path", error ? facts.path : path.string()}, {"modified", facts.fingerprint.modified}};
@@ -56,10 +56,10 @@ json tolerance_json(const comparison::CompareReport& report) {
 }
 
 void add_runs(const comparison::CompareReport& report, const json& tolerance, ReportText& text) {
-  text.add("verdict", comparison::verdict_name(report.verdict));
+  text.add("verdict", comparison::kCompareWords.of(report.verdict));
   if (!report.why.empty()) text.add("why", report.why);
   if (!report.besides.empty()) text.add("besides", report.besides);
-  text.add("exit_code", comparison::exit_code(report.verdict));
+  text.add("exit_code", answer::exit_code(report.verdict));
   text.add("reference", trace_json(report.reference));
   text.add("candidate", trace_json(report.candidate));
   text.add("tolerance", tolerance);
@@ -67,7 +67,7 @@ void add_runs(const comparison::CompareReport& report, const json& tolerance, Re
   if (!report.map_rules.empty()) text.add("map_rules", report.map_rules);
 }
 
-json environment_json(const comparison::Environment& environment) {
+json environment_json(const answer::Environment& environment) {
   json out{{"backend", environment.backend}, {"instruction_set", environment.instruction_set}};
   if (!environment.remarks.empty()) out["remarks"] = environment.remarks;
   out["threads"] = environment.threads;

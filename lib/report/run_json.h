@@ -6,20 +6,20 @@
 
 namespace ttrace::report {
 
-json trace_json(const comparison::TraceFacts& facts);
+json trace_json(const answer::TraceFacts& facts);
 
 // What tells the trace from others, wherever it lies: `run_id`, `bytes`, `manifest`, `content`.
 // Null for a trace without files.
-json identity_json(const comparison::TraceFacts& facts);
+json identity_json(const answer::TraceFacts& facts);
 
 // Where the trace lies, and when it was written.
-json place_json(const comparison::TraceFacts& facts);
+json place_json(const answer::TraceFacts& facts);
 
 json selection_json(const comparison::Selection& selection);
 
 void add_runs(const comparison::CompareReport& report, const json& tolerance, ReportText& text);
 
-json environment_json(const comparison::Environment& environment);
+json environment_json(const answer::Environment& environment);
 
 json tolerance_json(const comparison::CompareReport& report);
 

@@ -70,6 +70,10 @@ std::string list_in_words(const std::vector<std::string>& items) {
   return text;
 }
 
+void append_clause(std::string& text, const std::string& clause) {
+  if (!clause.empty()) text += concat(text.empty() ? "" : "; ", clause);
+}
+
 std::string cut_at_word(const std::string& text, std::size_t most) {
   const auto starts = [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; };
   std::size_t seen = 0;

@@ -50,6 +50,9 @@ std::string describe_more(const TextStyle& style, bool has_findings);
 // "forward, loss and raw gradients": a list in words.
 std::string list_in_words(const std::vector<std::string>& items);
 
+// Adds a clause behind "; ", nothing if it is empty.
+void append_clause(std::string& text, const std::string& clause);
+
 // The text up to a word, with "…", if it has more than `most` characters.
 std::string cut_at_word(const std::string& text, std::size_t most);
 

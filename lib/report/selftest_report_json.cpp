@@ -79,7 +79,7 @@ std::string selftest_json(const comparison::SelftestReport& report) {
   json tolerance{{"noise_runs", report.noise_runs}};
   if (!report.tolerance_file.empty()) tolerance["file"] = report.tolerance_file;
   ReportText text(kSelftestSchema);
-  text.add("pair", comparison::verdict_name(report.pair));
+  text.add("pair", comparison::kCompareWords.of(report.pair));
   if (!table) text.add("why", report.why);
   text.add("exit_code", comparison::exit_code(report));
   text.add("reference", report.reference.path);

@@ -134,7 +134,7 @@ void write_weakest(const comparison::SelftestReport& report,
 
 void write_selftest(const comparison::SelftestReport& report, bool all, std::ostream& out) {
   if (!report.why.empty()) {
-    const bool diverged = report.pair == comparison::Verdict::kDiverged;
+    const bool diverged = report.pair == answer::Verdict::kWrong;
     out << (diverged ? "DIVERGED  " : "INCONCLUSIVE  ") << base::printable(report.why) << "\n";
     return;
   }

@@ -37,12 +37,12 @@ void write_suspects(const comparison::CompareReport& report, const TextStyle& st
          "alone.\n";
   const std::size_t most = style.all ? report.suspects.size() : kSuspectsInLines;
   for (std::size_t i = 0; i < report.suspects.size() && i < most; ++i) {
-    const comparison::Suspect& suspect = report.suspects[i];
-    out << "  also  " << printable(to_string(report.results[suspect.result].key)) << ": "
-        << short_number(suspect.used) << " times its tolerance";
+    const answer::Suspect& suspect = report.suspects[i];
+    out << "  also  " << printable(to_string(suspect.key)) << ": " << short_number(suspect.used)
+        << " times its tolerance";
     if (suspect.largest) {
       out << ", where what it was computed from is at most " << short_number(suspect.used_before)
-          << " times beyond (" << printable(to_string(report.results[*suspect.largest].key)) << ")";
+          << " times beyond (" << printable(to_string(*suspect.largest)) << ")";
     } else {
       out << ", where nothing that it was computed from differs";
     }
@@ -122,10 +122,11 @@ void write_counts(const comparison::CompareReport& report, std::ostream& out) {
   add_alike(Outcome::kMissing, "missing");
   add_alike(Outcome::kExtra, "extra");
   add_alike(Outcome::kIncomparable, "incomparable");
-  if (report.verdict == comparison::Verdict::kDiverged ||
+  if (report.verdict == answer::Verdict::kWrong ||
       (report.interrupted && !report.findings.empty())) {
     std::size_t first = 0;
-    for (const comparison::Finding& finding : report.findings) first += finding.members.size();
+    for (const comparison::ComparedFinding& finding : report.findings)
+      first += finding.members.size();
     out << " (" << first << " first, " << report.downstream << " downstream)";
   }
   add_alike(Outcome::kUnreadable, "unreadable");
@@ -190,7 +191,7 @@ void write_drift(const comparison::CompareReport& report, std::ostream& out) {
       << printable(to_string(furthest->key)) << ")\n";
 }
 
-std::string describe_trace(const comparison::TraceFacts& facts) {
+std::string describe_trace(const answer::TraceFacts& facts) {
   std::string text = concat(printable(facts.path), " (");
   std::string mesh;
   for (const trace::MeshAxis& axis : facts.mesh) {
@@ -204,7 +205,7 @@ std::string describe_trace(const comparison::TraceFacts& facts) {
 }
 
 bool diverged(const comparison::CompareReport& report) {
-  return report.verdict == comparison::Verdict::kDiverged;
+  return report.verdict == answer::Verdict::kWrong;
 }
 
 // Writes how many tensors the rules of the map dropped, by reason.
@@ -232,7 +233,7 @@ void write_footer(const comparison::CompareReport& report, const TextStyle& styl
               ? std::string("tolerance by the fallback rule")
               : concat("tolerance from ", base::plural(report.noise_runs.size(), "noise run")))
       << (report.tolerance_file.empty() ? "" : concat(" (", printable(report.tolerance_file), ")"))
-      << " · " << comparison::execution_text(report.environment) << " · "
+      << " · " << execution_text(report.environment) << " · "
       << base::human_bytes(report.environment.bytes_read) << " in " << seconds.data() << " s\n";
   if (!report.layout_rules.empty()) {
     out << "  layouts of the candidate overridden by " << printable(report.layout_rules) << "\n";
@@ -271,7 +272,7 @@ void write_text(const comparison::CompareReport& report, const TextStyle& style,
   text << first_line.text << "\n";
   if (first_line.is_cut) text << "\n  in full: " << answer.sentence << "\n";
   // Two traces without a common tensor have findings too, but those say nothing.
-  const bool diverged = report.verdict == comparison::Verdict::kDiverged || report.interrupted;
+  const bool diverged = report.verdict == answer::Verdict::kWrong || report.interrupted;
   if (diverged) write_microbatches(report, text);
   if (diverged && report.other_start) write_start(report, text);
   if (diverged && !listed(report, groups).empty()) {

@@ -19,8 +19,8 @@ specification::Specification doubled() {
           "pattern": 0, "from": [0]})");
 }
 
-localize::ReportedFinding diverged(const trace::TensorKey& key) {
-  localize::ReportedFinding finding;
+localize::LocalizedFinding diverged(const trace::TensorKey& key) {
+  localize::LocalizedFinding finding;
   finding.outcome = "diverged";
   finding.title = to_string(key);
   finding.shown = key;
@@ -42,8 +42,7 @@ struct Pair {
       manifest.tensors.push_back(entry);
       report.comparison.bad.push_back(key);
       report.comparison.findings.push_back(diverged(key));
-      report.findings.push_back({});
-      report.findings.back().reported = diverged(key);
+      report.findings.push_back(diverged(key));
     }
     AuditedTensor tensor;
     tensor.key = gradient;
@@ -62,7 +61,7 @@ struct Pair {
 TEST_CASE("a gradient that follows from a diverged output is a consequence") {
   Pair pair;
   CHECK(pair.findings() == 1);
-  CHECK(pair.report.findings[0].reported.keys == std::vector{pair.output});
+  CHECK(pair.report.findings[0].keys == std::vector{pair.output});
   CHECK(pair.report.consequences == std::vector<std::string>{to_string(pair.gradient)});
 }
 

@@ -74,7 +74,7 @@ std::string reason_of(const CompareReport& out, const std::string& name) {
 
 TEST_CASE("what the other implementation does without is not recorded, and the run matches") {
   const CompareReport out = compared(eager(), sdpa());
-  CHECK(out.verdict == Verdict::kMatch);
+  CHECK(out.verdict == answer::Verdict::kRight);
   CHECK(count(out, Outcome::kNotRecorded) == 6);
   CHECK(reason_of(out, "layer.attn[1]") ==
         "eager attention in the reference, sdpa in the candidate; only eager has it");
@@ -84,13 +84,13 @@ TEST_CASE("what the other implementation does without is not recorded, and the r
   CHECK(coverage_of(out).not_recorded_by_candidate.empty());
 
   const CompareReport swapped = compared(sdpa(), eager());
-  CHECK(swapped.verdict == Verdict::kMatch);
+  CHECK(swapped.verdict == answer::Verdict::kRight);
   CHECK(count(swapped, Outcome::kNotRecorded) == 6);
 }
 
 TEST_CASE("a wrong result of the other implementation is still found") {
   const CompareReport out = compared(eager(), sdpa(1));
-  CHECK(out.verdict == Verdict::kDiverged);
+  CHECK(out.verdict == answer::Verdict::kWrong);
   REQUIRE(out.findings.size() == 1);
   CHECK(out.results[out.findings[0].result].key.name == "layer.attn");
 }
@@ -98,7 +98,7 @@ TEST_CASE("a wrong result of the other implementation is still found") {
 TEST_CASE("within one implementation, and where a run does not say, they are missing") {
   for (const char* attention : {"eager", ""}) {
     const CompareReport out = compared(eager(), run_of(attention));
-    CHECK(out.verdict == Verdict::kDiverged);
+    CHECK(out.verdict == answer::Verdict::kWrong);
     CHECK(count(out, Outcome::kMissing) == 6);
     CHECK(count(out, Outcome::kNotRecorded) == 0);
   }
@@ -110,7 +110,7 @@ TEST_CASE("a result that something reads is missing, whatever the implementation
   head.inputs = {"layer.attn[1]"};
   reference.edit().modules.push_back(head);
   const CompareReport out = compared(reference, sdpa());
-  CHECK(out.verdict == Verdict::kDiverged);
+  CHECK(out.verdict == answer::Verdict::kWrong);
   // The result, its gradient, and what hands it on.
   CHECK(count(out, Outcome::kMissing) == 4);
 
@@ -130,7 +130,7 @@ TEST_CASE("results of other modules and what was given to the model stay missing
   candidate.put(make_entry("other", {2}), {1, 2});
   candidate.edit().modules.push_back(module_of("other"));
   const CompareReport out = compared(reference, candidate);
-  CHECK(out.verdict == Verdict::kDiverged);
+  CHECK(out.verdict == answer::Verdict::kWrong);
   CHECK(count(out, Outcome::kMissing) == 2);
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("a module that did not run at all is missing") {
   candidate.put(make_entry("layer", {2}), {3, 4});
   candidate.edit().modules = {module_of("layer"), module_of("layer.attn", "sdpa")};
   const CompareReport out = compared(eager(), candidate);
-  CHECK(out.verdict == Verdict::kDiverged);
+  CHECK(out.verdict == answer::Verdict::kWrong);
   CHECK(reason_of(out, "layer.attn").find("in the reference only") == 0);
   CHECK(reason_of(out, "layer.attn[1]").find("in the reference only") == 0);
 }
@@ -171,7 +171,7 @@ TEST_CASE("a cut argument is incomparable, whatever the implementation") {
   MemoryTrace candidate = run_of("sdpa");
   candidate.put(make_entry("layer.attn[hidden]", {2, 2}, Kind::kInput), std::vector<double>(4, 1));
   const CompareReport out = compared(reference, candidate);
-  CHECK(out.verdict == Verdict::kDiverged);
+  CHECK(out.verdict == answer::Verdict::kWrong);
   CHECK(count(out, Outcome::kIncomparable) == 1);
 }
 
@@ -180,7 +180,7 @@ TEST_CASE("a candidate with other names of modules says it by having one impleme
   for (trace::Module& module : candidate.edit().modules) {
     if (!module.implementation.empty()) module.name = "renamed";
   }
-  CHECK(compared(eager(), candidate).verdict == Verdict::kMatch);
+  CHECK(compared(eager(), candidate).verdict == answer::Verdict::kRight);
 }
 
 }  // namespace

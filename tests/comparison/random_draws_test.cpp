@@ -35,13 +35,13 @@ TEST_CASE("random numbers have a name of their own") {
 
 TEST_CASE("runs that drew other numbers to no effect match") {
   const CompareReport out = compared(0.75, 0);
-  CHECK(out.verdict == Verdict::kMatch);
+  CHECK(out.verdict == answer::Verdict::kRight);
   CHECK(out.counts.at(Outcome::kNotJudged) == 1);
 }
 
 TEST_CASE("where other numbers have an effect, that is what differs") {
   const CompareReport out = compared(0.75, 1);
-  CHECK(out.verdict == Verdict::kDiverged);
+  CHECK(out.verdict == answer::Verdict::kWrong);
   REQUIRE_FALSE(out.findings.empty());
   CHECK(out.results[out.findings[0].result].key.name == "drop");
 }
@@ -60,7 +60,7 @@ TEST_CASE("draws of one run alone, or of another shape, are not judged") {
   for (const auto& [reference, candidate] :
        {std::pair(&with, &without), {&without, &with}, {&with, &other}}) {
     const CompareReport out = engine::compare_traces(*reference, *candidate, {}, options);
-    CHECK(out.verdict == Verdict::kMatch);
+    CHECK(out.verdict == answer::Verdict::kRight);
     CHECK(out.counts.at(Outcome::kNotJudged) == 1);
   }
 }

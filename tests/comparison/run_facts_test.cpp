@@ -22,7 +22,7 @@ TEST_CASE("the facts of a run are its ranks, mesh, steps and precision") {
     trace.edit().tensors.push_back(test::make_entry("a", {1}));
     trace.edit().tensors.back().key.step = step;
   }
-  const TraceFacts facts = facts_of(trace);
+  const answer::TraceFacts facts = facts_of(trace);
   CHECK(facts.path == "run/");
   CHECK(facts.ranks == 7);  // 0 to 5 and 9
   CHECK(facts.precision == "bf16");

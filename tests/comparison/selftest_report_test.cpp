@@ -98,13 +98,13 @@ TEST_CASE("misses beyond the first few are listed where all are asked for", "[se
 
 TEST_CASE("without a match there is no table, and the exit code says which", "[selftest]") {
   SelftestReport report;
-  report.pair = Verdict::kDiverged;
+  report.pair = answer::Verdict::kWrong;
   report.why = "the pair itself is not a match";
   CHECK(text_of(report) == "DIVERGED  the pair itself is not a match\n");
   CHECK(exit_code(report) == 1);
-  report.pair = Verdict::kInconclusive;
+  report.pair = answer::Verdict::kInconclusive;
   CHECK(exit_code(report) == 3);
-  report.pair = Verdict::kMatch;
+  report.pair = answer::Verdict::kRight;
   CHECK(exit_code(report) == 3);
   CHECK(report::selftest_json(report).find("\"exit_code\": 3") != std::string::npos);
 }

@@ -16,7 +16,6 @@ namespace ttrace::engine::audit_trace_test {
 namespace {
 
 using audit::AuditOutcome;
-using audit::AuditVerdict;
 using test::make_entry;
 using test::make_mesh;
 using test::MemoryTrace;
@@ -171,7 +170,7 @@ void multiply(Numbers& values, double factor) {
 TEST_CASE("a healthy step holds, and everything that is computed was judged") {
   const audit::AuditReport report = audited(Step().made());
   INFO(first_of(report));
-  CHECK(report.verdict == AuditVerdict::kHolds);
+  CHECK(report.verdict == answer::Verdict::kRight);
   CHECK(exit_code(report.verdict) == 0);
   // fc and act with input and output, the loss twice, two gradients, two raw ones; in two
   // micro-batches; and two main gradients and the norm.
@@ -248,7 +247,7 @@ TEST_CASE("a wrong value is found where it is made, whatever follows from it") {
     };
     const audit::AuditReport report = audited(step.made());
     INFO(trace::kind_name(fault.kind) << " " << fault.name << ": " << first_of(report));
-    REQUIRE(report.verdict == AuditVerdict::kBroken);
+    REQUIRE(report.verdict == answer::Verdict::kWrong);
     CHECK(report.findings.size() == 1);
     const audit::AuditedTensor& first = report.tensors[report.findings.front().shown];
     CHECK(first.key.kind == fault.kind);
@@ -284,11 +283,11 @@ TEST_CASE("causes that were tried and do not fit are listed, the nearest first")
   REQUIRE_FALSE(shown.rejected.empty());
   double before = 0;
   bool scaled = false;
-  for (const comparison::RejectedCause& one : shown.rejected) {
+  for (const answer::RejectedCause& one : shown.rejected) {
     CHECK(one.unexplained >= before);
     before = one.unexplained;
     scaled |= one.name == "scaled";
-    for (const comparison::Cause& cause : shown.causes) CHECK(cause.name != one.name);
+    for (const answer::Cause& cause : shown.causes) CHECK(cause.name != one.name);
   }
   CHECK(scaled);
 }
@@ -323,7 +322,7 @@ TEST_CASE("one wrong row is named") {
     for (std::size_t i = kIn; i < 2 * kIn; ++i) values[i] = 0;
   };
   const audit::AuditReport report = audited(step.made());
-  REQUIRE(report.verdict == AuditVerdict::kBroken);
+  REQUIRE(report.verdict == answer::Verdict::kWrong);
   const audit::AuditedTensor& shown = report.tensors[report.findings.front().shown];
   REQUIRE(shown.broken_check() != nullptr);
   CHECK(shown.broken_check()->rows == "1 of 3 rows: 1");
@@ -334,7 +333,7 @@ TEST_CASE("replicas that differ, and values that are not finite, are found") {
   trace::TensorEntry entry = make_entry("fc.bias", {kOut}, Kind::kMainGrad);
   replicas.put_shard(entry, 1, {1, 2, 3});
   const audit::AuditReport apart = audited(replicas);
-  REQUIRE(apart.verdict == AuditVerdict::kBroken);
+  REQUIRE(apart.verdict == answer::Verdict::kWrong);
   CHECK(first_of(apart) == to_string(entry.key));
   CHECK(apart.tensors[apart.findings.front().shown].broken_check()->operation == "replicas");
 
@@ -343,7 +342,7 @@ TEST_CASE("replicas that differ, and values that are not finite, are found") {
     if (key.kind == Kind::kParam && key.name == "fc.bias") values[0] = std::nan("");
   };
   const audit::AuditReport nan = audited(step.made());
-  REQUIRE(nan.verdict == AuditVerdict::kBroken);
+  REQUIRE(nan.verdict == answer::Verdict::kWrong);
   CHECK(nan.tensors[nan.findings.front().shown].broken_check()->operation == "finite values");
 }
 
@@ -358,7 +357,7 @@ TEST_CASE("what was computed from replicas that differ is downstream of them") {
   output.key.microbatch = 0;
   trace.put_shard(output, 1, Numbers(kRows * kOut, 7));
   const audit::AuditReport report = audited(trace);
-  REQUIRE(report.verdict == AuditVerdict::kBroken);
+  REQUIRE(report.verdict == answer::Verdict::kWrong);
   CHECK(first_of(report) == to_string(output.key));
   for (const audit::AuditedTensor& tensor : report.tensors) {
     if (tensor.key.kind != Kind::kOutput || tensor.key.name != "act") continue;
@@ -369,7 +368,7 @@ TEST_CASE("what was computed from replicas that differ is downstream of them") {
 TEST_CASE("without a specification too little can be judged, and the report says so") {
   const MemoryTrace trace = Step().made();
   const audit::AuditReport report = audit_trace(trace, {});
-  CHECK(report.verdict == AuditVerdict::kInconclusive);
+  CHECK(report.verdict == answer::Verdict::kInconclusive);
   CHECK(exit_code(report.verdict) == 3);
   CHECK(report.why.find("--specification") != std::string::npos);
   CHECK(report.coverage.judged == 1);  // the gradient norm
@@ -379,7 +378,7 @@ TEST_CASE("a lost rank makes a healthy run inconclusive") {
   MemoryTrace trace = Step().made();
   trace.lose_rank(1);
   const audit::AuditReport report = audited(trace);
-  CHECK(report.verdict == AuditVerdict::kInconclusive);
+  CHECK(report.verdict == answer::Verdict::kInconclusive);
   CHECK_FALSE(report.warnings.empty());
 }
 
@@ -387,7 +386,7 @@ TEST_CASE("a tensor that cannot be read makes a healthy run inconclusive") {
   MemoryTrace trace = Step().made();
   trace.edit().tensors.push_back(make_entry("lost.weight", {kOut}, Kind::kParam));
   const audit::AuditReport report = audited(trace);
-  CHECK(report.verdict == AuditVerdict::kInconclusive);
+  CHECK(report.verdict == answer::Verdict::kInconclusive);
   CHECK(report.why.starts_with("1 tensor could not be read: "));
   const audit::AuditReport without = audit_trace(trace, {});
   CHECK(without.why.starts_with("1 tensor could not be read: "));
@@ -416,7 +415,7 @@ TEST_CASE("the parameter of a step is what the step before left") {
   trace.put_shard(next, 0, {1, 2, 3});
   trace.put_shard(next, 1, {1, 2, 3});
   const audit::AuditReport report = audited(trace);
-  REQUIRE(report.verdict == AuditVerdict::kBroken);
+  REQUIRE(report.verdict == answer::Verdict::kWrong);
   CHECK(report.tensors[report.findings.front().shown].broken_check()->operation == "previous step");
 }
 

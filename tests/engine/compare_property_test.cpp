@@ -12,8 +12,8 @@
 namespace ttrace::engine::compare_property_test {
 namespace {
 
+using answer::Verdict;
 using comparison::CompareReport;
-using comparison::Verdict;
 using judge::Outcome;
 using test::RandomRuns;
 
@@ -57,7 +57,7 @@ void check_accounting(const RandomRuns& runs, const CompareReport& out) {
   REQUIRE(seen == union_of_keys(runs));
   REQUIRE(counts == out.counts);
   std::size_t told = out.downstream;
-  for (const comparison::Finding& finding : out.findings) told += finding.members.size();
+  for (const comparison::ComparedFinding& finding : out.findings) told += finding.members.size();
   REQUIRE(told == bad);
 }
 
@@ -86,8 +86,8 @@ void check_verdict(const CompareReport& out) {
                           outcome == Outcome::kReplicaConflict;
     REQUIRE((!measured || result.comparison.has_value()));
   }
-  REQUIRE((out.verdict == Verdict::kDiverged) == (bad && in_common > 0));
-  if (out.verdict == Verdict::kMatch) {
+  REQUIRE((out.verdict == Verdict::kWrong) == (bad && in_common > 0));
+  if (out.verdict == Verdict::kRight) {
     REQUIRE(checked);
     REQUIRE_FALSE(unchecked);
   }
@@ -133,8 +133,8 @@ TEST_CASE("property: every tensor is accounted for, whatever is wrong with the r
   // The runs showed everything there is, but for what needs routers, an unknown optimizer, or a
   // collector that was told to leave things out.
   CHECK(outcomes.size() + 3 == judge::kAllOutcomes.size());
-  CHECK(verdicts[Verdict::kMatch] > 50);
-  CHECK(verdicts[Verdict::kDiverged] > 50);
+  CHECK(verdicts[Verdict::kRight] > 50);
+  CHECK(verdicts[Verdict::kWrong] > 50);
   CHECK(verdicts[Verdict::kInconclusive] > 50);
   CHECK(refused < 200);
 }

@@ -10,8 +10,8 @@
 namespace ttrace::engine::compare_traces_test {
 namespace {
 
+using answer::Verdict;
 using comparison::CompareReport;
-using comparison::Verdict;
 using judge::Outcome;
 using test::make_entry;
 using test::make_mesh;
@@ -49,7 +49,7 @@ const comparison::TensorComparison& result_of(const CompareReport& out, const st
 
 TEST_CASE("a trace matches itself, however it is cut") {
   const MemoryTrace reference = one_tensor();
-  CHECK(compared(reference, reference).verdict == Verdict::kMatch);
+  CHECK(compared(reference, reference).verdict == Verdict::kRight);
   const trace::Mesh mesh = make_mesh({{"tp", 3}});
   for (const trace::Placement& placement :
        {trace::Placement{trace::Replicate{}}, trace::Placement{trace::Shard{0, std::nullopt}},
@@ -57,7 +57,7 @@ TEST_CASE("a trace matches itself, however it is cut") {
         trace::Placement{trace::Partial{trace::Reduction::kSum}},
         trace::Placement{trace::Only{2}}}) {
     const CompareReport out = compared(reference, one_tensor(kValues, mesh, {{"tp", placement}}));
-    CHECK(out.verdict == Verdict::kMatch);
+    CHECK(out.verdict == Verdict::kRight);
     CHECK(out.results[0].comparison->measurement.total.sum_d2 == 0);
     CHECK(out.candidate.ranks == 3);
   }
@@ -67,7 +67,7 @@ TEST_CASE("a changed element diverges and is found again on its rank") {
   const MemoryTrace candidate =
       one_tensor(shifted(0.5), make_mesh({{"tp", 2}}), {{"tp", trace::Shard{0, {{3, 5}}}}});
   const CompareReport out = compared(one_tensor(), candidate);
-  CHECK(out.verdict == Verdict::kDiverged);
+  CHECK(out.verdict == Verdict::kWrong);
   REQUIRE(out.findings.size() == 1);
   CHECK(out.findings[0].ranks == std::vector<std::uint64_t>{1});
   const comparison::TensorComparison& result = out.results[0];
@@ -92,7 +92,7 @@ TEST_CASE("a replica that one rank did not record is missing, and the rank is na
   MemoryTrace candidate = updated();
   candidate.edit().tensors[1].held_at = {{"dp", {0}}};
   const CompareReport out = compared(updated(), candidate);
-  CHECK(out.verdict == Verdict::kDiverged);
+  CHECK(out.verdict == Verdict::kWrong);
   CHECK(out.counts.at(Outcome::kMissing) == 1);
   CHECK(out.counts.at(Outcome::kMatch) == 1);
   REQUIRE(out.findings.size() == 1);
@@ -101,7 +101,7 @@ TEST_CASE("a replica that one rank did not record is missing, and the rank is na
   CHECK(result.reason == "run: rank 1 of 2 recorded step 0 but lacks it");
   CHECK(*result.note == "rank 1 of 2 recorded step 0 but lacks it");
   const CompareReport turned = compared(candidate, updated());
-  CHECK(turned.verdict == Verdict::kDiverged);
+  CHECK(turned.verdict == Verdict::kWrong);
   CHECK(*turned.results[turned.findings.at(0).result].note ==
         "in the reference, rank 1 of 2 recorded step 0 but lacks it");
 }
@@ -109,7 +109,7 @@ TEST_CASE("a replica that one rank did not record is missing, and the rank is na
 TEST_CASE("a part of a tensor that is cut is missing, or cannot be read if its rank is lost") {
   MemoryTrace candidate = updated({{"dp", trace::Shard{0, std::nullopt}}});
   candidate.edit().tensors[1].absent_on = std::vector<std::uint64_t>{1};
-  CHECK(compared(updated(), candidate).verdict == Verdict::kDiverged);
+  CHECK(compared(updated(), candidate).verdict == Verdict::kWrong);
   CHECK(compared(updated(), candidate).counts.at(Outcome::kMissing) == 1);
   candidate.lose_rank(1);
   const CompareReport out = compared(updated(), candidate);
@@ -123,12 +123,12 @@ TEST_CASE("what a selection leaves out is not missing") {
   candidate.edit().tensors[1].held_at = {{"dp", {0}}};
   comparison::Selection selection;
   selection.kinds = {trace::Kind::kParam};
-  CHECK(compared(updated(), candidate, {}, selection).verdict == Verdict::kMatch);
+  CHECK(compared(updated(), candidate, {}, selection).verdict == Verdict::kRight);
 }
 
 TEST_CASE("roundings match by the fallback rule") {
   const CompareReport out = compared(one_tensor(), one_tensor(shifted(4 * 0x1p-23)));
-  CHECK(out.verdict == Verdict::kMatch);
+  CHECK(out.verdict == Verdict::kRight);
   CHECK(out.results[0].comparison->tolerance.rule == judge::Rule::kFallback);
 }
 
@@ -139,10 +139,10 @@ TEST_CASE("a noise run sharpens or widens the tolerance of the tensors it has") 
   loud.edit().run.noise = trace::NoiseFacts{2, 1e-7, "a"};
   const MemoryTrace candidate = one_tensor(shifted(0.1));
   const CompareReport sharp = compared(one_tensor(), candidate, {&quiet});
-  CHECK(sharp.verdict == Verdict::kDiverged);
+  CHECK(sharp.verdict == Verdict::kWrong);
   CHECK(sharp.results[0].comparison->tolerance.rule == judge::Rule::kNoise);
   const CompareReport wide = compared(one_tensor(), candidate, {&quiet, &loud});
-  CHECK(wide.verdict == Verdict::kMatch);
+  CHECK(wide.verdict == Verdict::kRight);
   CHECK(wide.noise_runs.size() == 2);
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("copies that should agree and do not are a conflict") {
   candidate.put_shard(candidate.manifest().tensors[0], 1, shifted(1));
   const CompareReport out = compared(one_tensor(), candidate);
   CHECK(out.results[0].outcome == Outcome::kReplicaConflict);
-  CHECK(out.verdict == Verdict::kDiverged);
+  CHECK(out.verdict == Verdict::kWrong);
 }
 
 TEST_CASE("a tied parameter's further copy is held against the reference's") {
@@ -201,24 +201,24 @@ TEST_CASE("tensors without elements check nothing") {
 }
 
 TEST_CASE("NaN on one side diverges, NaN everywhere on both cannot be compared") {
-  CHECK(compared(one_tensor(), one_tensor(shifted(std::nan("")))).verdict == Verdict::kDiverged);
+  CHECK(compared(one_tensor(), one_tensor(shifted(std::nan("")))).verdict == Verdict::kWrong);
   const MemoryTrace nothing = one_tensor(std::vector<double>(4, std::nan("")));
   const CompareReport out = compared(nothing, nothing);
   CHECK(out.results[0].outcome == Outcome::kNotJudged);
   CHECK(out.verdict == Verdict::kInconclusive);
   const MemoryTrace some = one_tensor(shifted(std::nan("")));
-  CHECK(compared(some, some).verdict == Verdict::kMatch);
+  CHECK(compared(some, some).verdict == Verdict::kRight);
 }
 
 TEST_CASE("other shapes and types are told, with both sides") {
   const CompareReport shapes = compared(one_tensor(), one_tensor({1, 2}));
-  CHECK(shapes.verdict == Verdict::kDiverged);
+  CHECK(shapes.verdict == Verdict::kWrong);
   REQUIRE(shapes.findings.size() == 1);
   CHECK(shapes.results[0].reason == "reference [8] f32, candidate [2] f32");
   MemoryTrace integers;
   integers.put(make_entry("a", {8}, trace::Kind::kOutput, tensor::DType::kInt64), kValues);
   CHECK(compared(one_tensor(), integers).results[0].outcome == Outcome::kIncomparable);
-  CHECK(compared(integers, integers).verdict == Verdict::kMatch);
+  CHECK(compared(integers, integers).verdict == Verdict::kRight);
 }
 
 TEST_CASE("a lost rank takes its tensors with it, and the rest is still compared") {
@@ -236,7 +236,7 @@ TEST_CASE("a lost rank takes its tensors with it, and the rest is still compared
   CHECK(out.verdict == Verdict::kInconclusive);
   CHECK(out.warnings == std::vector<std::string>{"memory: rank lost"});
   candidate.put_shard(entry, 0, shifted(1));
-  CHECK(compared(reference, candidate).verdict == Verdict::kDiverged);
+  CHECK(compared(reference, candidate).verdict == Verdict::kWrong);
 }
 
 TEST_CASE("a dataset that is absent or of another type is unreadable and warned of once") {
@@ -271,9 +271,9 @@ TEST_CASE("a defect of the program is no property of a tensor") {
 TEST_CASE("a tensor that one trace lacks diverges") {
   MemoryTrace both = one_tensor();
   both.put(make_entry("b", {8}), kValues);
-  CHECK(compared(both, one_tensor()).verdict == Verdict::kDiverged);
+  CHECK(compared(both, one_tensor()).verdict == Verdict::kWrong);
   const CompareReport extra = compared(one_tensor(), both);
-  CHECK(extra.verdict == Verdict::kDiverged);
+  CHECK(extra.verdict == Verdict::kWrong);
   REQUIRE(extra.findings.size() == 1);
   CHECK(extra.results[extra.findings[0].result].outcome == Outcome::kExtra);
   CHECK(extra.counts.at(Outcome::kExtra) == 1);
@@ -285,7 +285,7 @@ TEST_CASE("what is not selected is skipped, and a selection of nothing refused")
   MemoryTrace candidate = one_tensor(shifted(1));
   candidate.put(make_entry("b", {8}), kValues);
   const CompareReport out = compared(reference, candidate, {}, {{"b"}, {}, {}, {}});
-  CHECK(out.verdict == Verdict::kMatch);
+  CHECK(out.verdict == Verdict::kRight);
   CHECK(result_of(out, "a").outcome == Outcome::kSkippedByRule);
   CHECK_THROWS_AS(compared(reference, candidate, {}, {{"c"}, {}, {}, {}}), base::Error);
 }

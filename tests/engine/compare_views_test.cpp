@@ -9,8 +9,8 @@ namespace ttrace::engine::compare_views_test {
 namespace {
 
 using How = trace::Microbatches::How;
+using answer::Verdict;
 using comparison::CompareReport;
-using comparison::Verdict;
 using judge::Outcome;
 using test::check_refused;
 using test::make_entry;
@@ -46,7 +46,7 @@ const comparison::TensorComparison& result_of(const CompareReport& out, const st
 
 std::vector<std::string> first_names(const CompareReport& out) {
   std::vector<std::string> names;
-  for (const comparison::Finding& finding : out.findings) {
+  for (const comparison::ComparedFinding& finding : out.findings) {
     names.push_back(out.results[finding.result].key.name);
   }
   return names;
@@ -90,7 +90,7 @@ TEST_CASE("either side may be mapped, by joining or by splitting") {
           std::string(is_apart ? R"("candidate": )" : R"("reference": )") + kCut}) {
       CAPTURE(map);
       const CompareReport out = compared(reference, candidate, map);
-      CHECK(out.verdict == Verdict::kMatch);
+      CHECK(out.verdict == Verdict::kRight);
       CHECK(out.map_rules == "map.json");
       for (const comparison::TensorComparison& result : out.results) {
         CHECK(result.comparison->measurement.total.sum_d2 == 0);
@@ -119,9 +119,9 @@ TEST_CASE("noise runs are mapped as the reference is") {
   noise.edit().run.noise = trace::NoiseFacts{1, 1e-7, "x"};
   const std::string map = R"("reference": )" + kJoin;
   const CompareReport out = compared(apart(), fused(1e-3), map, {&noise});
-  CHECK(out.verdict == Verdict::kMatch);
+  CHECK(out.verdict == Verdict::kRight);
   CHECK(result_of(out, "qkv").comparison->noise->norms.size() == 1);
-  CHECK(compared(apart(), fused(1), map, {&noise}).verdict == Verdict::kDiverged);
+  CHECK(compared(apart(), fused(1), map, {&noise}).verdict == Verdict::kWrong);
 }
 
 TEST_CASE("tensors left as they are because others are missing are warned of") {
@@ -131,7 +131,7 @@ TEST_CASE("tensors left as they are because others are missing are warned of") {
   CHECK(out.warnings.size() == 2);
   CHECK(result_of(out, "qkv").outcome == Outcome::kMissing);
   CHECK(result_of(out, "q").outcome == Outcome::kExtra);
-  CHECK(out.verdict == Verdict::kDiverged);
+  CHECK(out.verdict == Verdict::kWrong);
 }
 
 CompareReport compared_by_2(const MemoryTrace& reference, const MemoryTrace& candidate,
@@ -156,7 +156,7 @@ TEST_CASE("what a rule drops is counted and told, and is no finding") {
          "candidate": [{"drop": "table{x...}", "reason": "constants"}])";
   const CompareReport out = compared_by_2(with_own(apart(), "mask"),
                                           with_own(with_own(apart(), "tables"), "table.1"), map);
-  CHECK(out.verdict == Verdict::kMatch);
+  CHECK(out.verdict == Verdict::kRight);
   CHECK(out.counts.at(Outcome::kSkippedByRule) == 3);
   CHECK(result_of(out, "mask").reason == "map:/reference/0: the candidate has none");
   REQUIRE(out.dropped.size() == 2);
@@ -170,7 +170,7 @@ TEST_CASE("what a rule drops is counted and told, and is no finding") {
 TEST_CASE("a rule that drops what both traces have is warned of") {
   const CompareReport out =
       compared_by_2(apart(), apart(0, 1), R"("candidate": [{"drop": "attn", "reason": "slow"}])");
-  CHECK(out.verdict == Verdict::kMatch);
+  CHECK(out.verdict == Verdict::kRight);
   REQUIRE(out.warnings.size() == 1);
   CHECK(out.warnings[0] ==
         "map.json: /candidate/0 drops 1 tensor that both traces have, and that are not compared "
@@ -195,7 +195,7 @@ TEST_CASE("one tensor under several names is compared as each") {
   one.put(make_entry("qk", {2}, Kind::kInput), {1, 2});
   const std::string rule = R"([{"from": "qk", "to": ["q", "k"], "kind": "input", "same": true}])";
   const CompareReport out = compared_by_2(several, one, R"("candidate": )" + rule);
-  CHECK(out.verdict == Verdict::kMatch);
+  CHECK(out.verdict == Verdict::kRight);
   CHECK(out.results.size() == 2);
   CHECK(compared_by_2(one, several, R"("reference": )" + rule).counts.at(Outcome::kMatch) == 2);
   MemoryTrace wrong;
@@ -208,14 +208,13 @@ TEST_CASE("one tensor under several names is compared as each") {
 TEST_CASE("what both have is judged alone, and the rest is counted") {
   const CompareReport out =
       compared_by_2(with_own(apart(), "mask"), with_own(with_own(apart(), "a"), "b"), "", true);
-  CHECK(out.verdict == Verdict::kMatch);
+  CHECK(out.verdict == Verdict::kRight);
   REQUIRE(out.left_out.has_value());
   CHECK(out.left_out->of_reference == 1);
   CHECK(out.left_out->of_candidate == 2);
   CHECK(result_of(out, "a").outcome == Outcome::kSkippedByRule);
   CHECK(result_of(out, "a").reason == "in the candidate only, and left out by --common");
-  CHECK(compared_by_2(with_own(apart(), "mask"), apart(0, 1), "", true).verdict ==
-        Verdict::kDiverged);
+  CHECK(compared_by_2(with_own(apart(), "mask"), apart(0, 1), "", true).verdict == Verdict::kWrong);
   CHECK(!compared(apart(), apart(1)).left_out);
 }
 
@@ -287,7 +286,7 @@ MemoryTrace two_batches(std::uint64_t ranks, double a_error = 0, double b_error 
 TEST_CASE("one big batch matches its micro-batches, in either direction") {
   for (const std::uint64_t ranks : {1, 2}) {
     const CompareReport out = compared(one_batch(), two_batches(ranks));
-    CHECK(out.verdict == Verdict::kMatch);
+    CHECK(out.verdict == Verdict::kRight);
     CHECK(out.results.size() == 4);
     CHECK(out.counts.at(Outcome::kMatch) == 4);
     CHECK(compared(two_batches(ranks), one_batch()).counts.at(Outcome::kMatch) == 4);
@@ -303,7 +302,7 @@ TEST_CASE("a batch dealt out to data-parallel ranks is that batch") {
   MemoryTrace parts;
   parts.put(part_of("a", {1, 2}, 0), {1, 2});
   parts.put(part_of("a", {1, 2}, 1), {3, 4});
-  CHECK(compared(parts, candidate).verdict == Verdict::kMatch);
+  CHECK(compared(parts, candidate).verdict == Verdict::kRight);
   candidate.put_shard(entry, 1, {3, 5});
   const CompareReport out = compared(parts, candidate);
   REQUIRE(out.findings.size() == 1);
@@ -313,7 +312,7 @@ TEST_CASE("a batch dealt out to data-parallel ranks is that batch") {
 TEST_CASE("a wrong micro-batch is found where it went wrong, on its rank") {
   for (const auto& [a, b, first] : {std::tuple(1, 0, "a"), std::tuple(0, 1, "b")}) {
     const CompareReport out = compared(one_batch(), two_batches(2, a, b));
-    CHECK(out.verdict == Verdict::kDiverged);
+    CHECK(out.verdict == Verdict::kWrong);
     REQUIRE(first_names(out) == std::vector<std::string>{first});
     CHECK(out.findings[0].ranks == std::vector<std::uint64_t>{1});
     const comparison::TensorComparison& result = out.results[out.findings[0].result];
@@ -337,7 +336,7 @@ TEST_CASE("a micro-batch that was lost is missing, and the reason names it") {
     return entry.key.name == "b" && entry.key.microbatch == 1;
   });
   const CompareReport out = compared(one_batch(), candidate);
-  CHECK(out.verdict == Verdict::kDiverged);
+  CHECK(out.verdict == Verdict::kWrong);
   const auto missing = std::find_if(out.results.begin(), out.results.end(), [](const auto& result) {
     return result.outcome == Outcome::kMissing;
   });
@@ -353,9 +352,9 @@ TEST_CASE("noise is measured on what is compared") {
   MemoryTrace small = two_batches(1, 1e-3);
   small.edit().run.noise = trace::NoiseFacts{1, 1e-7, "a"};
   const CompareReport out = compared(big, two_batches(2, 1e-3), "", {&small});
-  CHECK(out.verdict == Verdict::kMatch);
+  CHECK(out.verdict == Verdict::kRight);
   CHECK(result_of(out, "a").comparison->noise->norms.at(0) == Catch::Approx(1e-3).epsilon(1e-3));
-  CHECK(compared(big, two_batches(2, 1), "", {&small}).verdict == Verdict::kDiverged);
+  CHECK(compared(big, two_batches(2, 1), "", {&small}).verdict == Verdict::kWrong);
 }
 
 TEST_CASE("micro-batches with other names are put together too") {
@@ -368,7 +367,7 @@ TEST_CASE("micro-batches with other names are put together too") {
   reference.put(whole_of("a", {2, 2}, How::kShard, {0, 1}), {1, 2, 3, 4});
   const std::string map =
       R"("candidate": [{"from": ["m.a0", "m.a1"], "to": "a", "concat": {"dim": 1}}])";
-  CHECK(compared(reference, candidate, map).verdict == Verdict::kMatch);
+  CHECK(compared(reference, candidate, map).verdict == Verdict::kRight);
   CHECK(compared(reference, candidate).verdict == Verdict::kInconclusive);
 }
 

@@ -123,7 +123,7 @@ TEST_CASE("property: an interrupted comparison says so, and accounts for every t
       }
       REQUIRE(out.interrupted.has_value() == (left > 0));
       if (!out.interrupted) continue;
-      REQUIRE(out.verdict == comparison::Verdict::kInconclusive);
+      REQUIRE(out.verdict == answer::Verdict::kInconclusive);
       REQUIRE(out.why.starts_with(
           base::concat("interrupted after ", to_measure - left, " of ", to_measure, " tensor")));
       REQUIRE(measured >= std::min(after, to_measure));
@@ -145,13 +145,13 @@ TEST_CASE("a part names those that measure the rest, and has the verdict of its 
   CompareOptions options;
   options.division.part = comparison::PartNumber{2, 2};
   const CompareReport out = compare_traces(trace, trace, {}, options);
-  CHECK(out.verdict == comparison::Verdict::kMatch);
+  CHECK(out.verdict == answer::Verdict::kRight);
   CHECK(out.counts.at(Outcome::kMatch) == 2);
   CHECK(out.counts.at(Outcome::kSkippedByRule) == 2);
   CHECK(out.results[0].reason == "in part 1 of 2");
   options.division.part = comparison::PartNumber{9, 9};
   const CompareReport none = compare_traces(trace, trace, {}, options);
-  CHECK(none.verdict == comparison::Verdict::kInconclusive);
+  CHECK(none.verdict == answer::Verdict::kInconclusive);
   CHECK(none.counts.at(Outcome::kSkippedByRule) == 4);
 }
 

@@ -190,7 +190,7 @@ TEST_CASE("a merged trace is clean and matches its source without any error") {
   CHECK(result.tensors == source.manifest().tensors.size());
   CHECK(lint_trace(sink.trace(), {}).findings.empty());
   const auto report = compare_traces(sink.trace(), source, {}, {});
-  CHECK(report.verdict == comparison::Verdict::kMatch);
+  CHECK(report.verdict == answer::Verdict::kRight);
   for (const comparison::TensorComparison& compared : report.results) {
     REQUIRE(compared.comparison.has_value());
     CHECK(compared.comparison->measurement.total.unequal == 0);

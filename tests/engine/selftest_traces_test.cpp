@@ -79,7 +79,7 @@ TEST_CASE("the limit of a scale error is what the tolerance allows", "[selftest]
       compare_traces(runs.reference, runs.candidate, {&runs.noise}, {});
   const double expected = limit(compared.results[0].comparison->tolerance.allowed_norm());
   const SelftestReport report = runs.tested();
-  CHECK(report.pair == comparison::Verdict::kMatch);
+  CHECK(report.pair == answer::Verdict::kRight);
   const Trial& scaled = trial(report, FaultKind::kScaled);
   REQUIRE(scaled.state == TrialState::kCaught);
   // The scale is judged apart, so that it is caught far earlier: noise and candidate lie across.
@@ -103,7 +103,7 @@ TEST_CASE("every δ of the ladder from the limit on is caught, and none below", 
     const comparison::CompareReport compared =
         compare_traces(runs.reference, faulty, {&runs.noise}, {});
     INFO(delta);
-    CHECK((compared.verdict == comparison::Verdict::kDiverged) == (delta >= size));
+    CHECK((compared.verdict == answer::Verdict::kWrong) == (delta >= size));
   }
 }
 

@@ -65,7 +65,7 @@ TEST_CASE("a truth cut over ranks is put together") {
 TEST_CASE("tensors that the truth lacks are counted") {
   MemoryTrace truth = trace_of(kTruth, DType::kFloat64, "other");
   const CompareReport out = compared(trace_of(kTruth), trace_of(kTruth), truth);
-  CHECK(out.verdict == comparison::Verdict::kMatch);
+  CHECK(out.verdict == answer::Verdict::kRight);
   CHECK(out.truth->without == 1);
   REQUIRE(out.warnings.size() == 1);
   CHECK(out.warnings[0] == "memory, the truth, has none of the tensors compared");
@@ -107,7 +107,7 @@ TEST_CASE("a truth with a lost rank is warned of and decides nothing") {
   MemoryTrace truth = trace_of(kTruth, DType::kFloat64);
   truth.lose_rank(0);
   const CompareReport out = compared(trace_of(kTruth), trace_of(kTruth), truth);
-  CHECK(out.verdict == comparison::Verdict::kMatch);
+  CHECK(out.verdict == answer::Verdict::kRight);
   CHECK(out.truth->unreadable == 1);
   CHECK_FALSE(out.warnings.empty());
 }

@@ -48,7 +48,7 @@ CompareReport compared(const std::vector<double>& off, bool rewritten = false) {
 
 std::vector<std::string> found_in(const CompareReport& report) {
   std::vector<std::string> names;
-  for (const comparison::Finding& finding : report.findings) {
+  for (const comparison::ComparedFinding& finding : report.findings) {
     names.push_back(report.results[finding.result].key.name);
   }
   return names;
@@ -56,8 +56,8 @@ std::vector<std::string> found_in(const CompareReport& report) {
 
 std::vector<std::string> suspected_in(const CompareReport& report) {
   std::vector<std::string> names;
-  for (const comparison::Suspect& suspect : report.suspects) {
-    names.push_back(report.results[suspect.result].key.name);
+  for (const answer::Suspect& suspect : report.suspects) {
+    names.push_back(suspect.key.name);
   }
   return names;
 }

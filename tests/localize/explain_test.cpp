@@ -57,7 +57,7 @@ TEST_CASE("a finding knows its code, what came before and what follows") {
   step.put("fc.weight", Kind::kParamAfterStep, kTwos);
   const CompareReport out = step.compared();
   REQUIRE(out.findings.size() == 1);
-  const comparison::Finding& finding = out.findings[0];
+  const comparison::ComparedFinding& finding = out.findings[0];
   CHECK(out.results[finding.result].key.kind == Kind::kMainGrad);
   CHECK(finding.class_name == "Linear");
   CHECK(finding.called_at == "model.py:7");

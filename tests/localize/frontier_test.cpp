@@ -57,7 +57,7 @@ class Run {
   Frontier frontier() const { return find_frontier(nodes_, flow_, outcomes_, equal_bits_); }
   std::vector<std::string> firsts() const {
     std::vector<std::string> names;
-    for (const comparison::Finding& finding : frontier().findings) {
+    for (const comparison::ComparedFinding& finding : frontier().findings) {
       names.push_back(test::label(nodes_[finding.result]));
     }
     return names;
@@ -263,13 +263,13 @@ TEST_CASE("property: every bad tensor is in a finding or downstream of one, cycl
     const Frontier frontier = run.frontier();
     std::set<std::size_t> told;
     std::size_t members = 0;
-    for (const comparison::Finding& finding : frontier.findings) {
+    for (const comparison::ComparedFinding& finding : frontier.findings) {
       members += finding.members.size();
       told.insert(finding.members.begin(), finding.members.end());
     }
     REQUIRE(told.size() == members);
     REQUIRE(frontier.downstream + members == run.bad());
-    for (const comparison::Finding& finding : frontier.findings) {
+    for (const comparison::ComparedFinding& finding : frontier.findings) {
       told.insert(finding.downstream.begin(), finding.downstream.end());
     }
     REQUIRE(told.size() == run.bad());
@@ -288,18 +288,18 @@ TEST_CASE("parameters and inputs come first, then copies that disagree, step by 
   std::vector<judge::Outcome> outcomes(nodes.size(), judge::Outcome::kDiverged);
   outcomes[1] = judge::Outcome::kReplicaConflict;
   outcomes[3] = judge::Outcome::kReplicaConflict;
-  std::vector<comparison::Finding> findings;
+  std::vector<comparison::ComparedFinding> findings;
   for (const std::size_t first : {6, 0, 1, 2, 3, 4, 5}) {
     findings.emplace_back().result = first;
   }
   order_findings(nodes, outcomes, findings);
   std::vector<std::size_t> firsts;
-  for (const comparison::Finding& finding : findings) firsts.push_back(finding.result);
+  for (const comparison::ComparedFinding& finding : findings) firsts.push_back(finding.result);
   CHECK(firsts == std::vector<std::size_t>{2, 3, 1, 0, 4, 5, 6});
 }
 
 TEST_CASE("no findings stay none") {
-  std::vector<comparison::Finding> none;
+  std::vector<comparison::ComparedFinding> none;
   order_findings({}, {}, none);
   CHECK(none.empty());
 }

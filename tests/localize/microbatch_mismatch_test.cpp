@@ -121,7 +121,7 @@ TEST_CASE("values that are of no micro-batch, or of several, tell no order") {
 TEST_CASE("what a run was not asked for is no mismatch") {
   TwoRuns runs = runs_of({0, 1}, {0, 1});
   runs.put(ttrace::test::make_entry("fc.bias", {1}, Kind::kMainGrad), {1}, {2});
-  CHECK(runs.compared().verdict == comparison::Verdict::kDiverged);
+  CHECK(runs.compared().verdict == answer::Verdict::kWrong);
   CHECK_FALSE(runs.compared().microbatches);
 
   TwoRuns gradients_alone;

@@ -97,7 +97,7 @@ TEST_CASE("a norm that lost digits in its sum matches, as the gradients do") {
   candidate.norm_factor = 1 - 4e-5;
   const comparison::CompareReport report = compared(reference, candidate);
   const comparison::TensorComparison& norm = norm_of(report);
-  CHECK(report.verdict == comparison::Verdict::kMatch);
+  CHECK(report.verdict == answer::Verdict::kRight);
   CHECK(norm.outcome == Outcome::kMatch);
   REQUIRE(norm.comparison->replay);
   CHECK(norm.comparison->replay->of == "grad_norm");
@@ -120,7 +120,7 @@ TEST_CASE("ranks that recorded different norms conflict, also within what a sum 
   apart.other_rank = 1.0001;
   const comparison::CompareReport report = compared(Run{}, apart);
   CHECK(norm_of(report).outcome == Outcome::kReplicaConflict);
-  CHECK(report.verdict == comparison::Verdict::kDiverged);
+  CHECK(report.verdict == answer::Verdict::kWrong);
 }
 
 TEST_CASE("a tenth of a per cent is seen, and the right norm matches") {

@@ -135,8 +135,8 @@ void check_failing_reads(const Run& run, const Run& meant) {
       update_failed = update_failed || result.key.kind == Kind::kParamAfterStep;
     }
     const bool unreadable = report.counts.at(Outcome::kUnreadable) > 0;
-    CHECK(report.verdict == (unreadable && expected.verdict == comparison::Verdict::kMatch
-                                 ? comparison::Verdict::kInconclusive
+    CHECK(report.verdict == (unreadable && expected.verdict == answer::Verdict::kRight
+                                 ? answer::Verdict::kInconclusive
                                  : expected.verdict));
   }
   CHECK(update_failed);
@@ -243,7 +243,7 @@ TEST_CASE("copies of a parameter that differ as those of its gradient do follow 
   const comparison::CompareReport report =
       engine::compare_traces(reference, candidate, {}, {{}, 1});
   REQUIRE(report.findings.size() == 1);
-  const comparison::Finding& finding = report.findings.front();
+  const comparison::ComparedFinding& finding = report.findings.front();
   CHECK(report.results[finding.result].key.kind == Kind::kMainGrad);
   REQUIRE(finding.downstream.size() == 1);
   const TensorComparison& after = report.results[finding.downstream.front()];

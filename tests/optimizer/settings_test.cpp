@@ -7,8 +7,8 @@
 namespace ttrace::optimizer::settings_test {
 namespace {
 
+using answer::Verdict;
 using comparison::CompareReport;
-using comparison::Verdict;
 using test::make_entry;
 using test::MemoryTrace;
 using trace::Kind;
@@ -52,14 +52,14 @@ CompareReport compared(const Run& reference, const Run& candidate,
 TEST_CASE("equal settings are no finding") {
   const CompareReport report = compared({}, {});
   CHECK(report.settings.empty());
-  CHECK(report.verdict == Verdict::kMatch);
+  CHECK(report.verdict == Verdict::kRight);
 }
 
 TEST_CASE("another learning rate is one finding of all its parameters, and names their updates") {
   Run other;
   other.lr = 0.25;
   const CompareReport report = compared({}, other);
-  CHECK(report.verdict == Verdict::kDiverged);
+  CHECK(report.verdict == Verdict::kWrong);
   REQUIRE(report.settings.size() == 1);
   const comparison::SettingDifference& lr = report.settings[0];
   CHECK(lr.name == "lr");
@@ -77,7 +77,7 @@ TEST_CASE("a setting that differs is a finding though every tensor agrees") {
   other.momentum = 0.9;  // without effect in the first update
   const CompareReport report = compared({}, other);
   CHECK(report.findings.empty());
-  CHECK(report.verdict == Verdict::kDiverged);
+  CHECK(report.verdict == Verdict::kWrong);
 }
 
 TEST_CASE("a parameter that one optimizer lacks is told") {

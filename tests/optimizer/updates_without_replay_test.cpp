@@ -6,9 +6,9 @@
 namespace ttrace::optimizer::updates_without_replay_test {
 namespace {
 
+using answer::Verdict;
 using comparison::CompareReport;
 using comparison::TensorComparison;
-using comparison::Verdict;
 using judge::Outcome;
 using test::make_entry;
 using test::MemoryTrace;
@@ -72,7 +72,7 @@ TEST_CASE("two steps apart from good inputs is not judged, and no finding") {
   const CompareReport report = compared({}, with_a_turned_sign());
   CHECK(update_of(report).outcome == Outcome::kNotJudged);
   CHECK_THAT(update_of(report).reason, Catch::Matchers::Contains("cannot be replayed"));
-  CHECK(report.verdict == Verdict::kMatch);
+  CHECK(report.verdict == Verdict::kRight);
 }
 
 TEST_CASE("an update that is off everywhere by little is not judged, and no match") {
@@ -93,7 +93,7 @@ TEST_CASE("an update that is off everywhere by little is not judged, and no matc
   for (std::size_t i = 0; i < 4; ++i) turned.after[i] = 1.01;
   report = compared(reference, turned);
   CHECK_FALSE(update_of(report).spread);
-  CHECK(report.verdict == Verdict::kMatch);
+  CHECK(report.verdict == Verdict::kRight);
 }
 
 TEST_CASE("the next step's parameter follows it") {
@@ -101,7 +101,7 @@ TEST_CASE("the next step's parameter follows it") {
   Run candidate = with_a_turned_sign();
   reference.steps = candidate.steps = 2;
   const CompareReport report = compared(reference, candidate);
-  CHECK(report.verdict == Verdict::kMatch);
+  CHECK(report.verdict == Verdict::kRight);
   for (const TensorComparison& result : report.results) {
     if (result.key.step == 1) CHECK(result.outcome == Outcome::kNotJudged);
   }

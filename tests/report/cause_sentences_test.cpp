@@ -42,7 +42,7 @@ std::set<std::string> documented_causes() {
 }
 
 // One value of every name that a template has, as a cause would fill it.
-comparison::CauseValues sample_values() {
+answer::CauseValues sample_values() {
   const std::uint64_t two = 2;
   return {{"reduced", "summed"},
           {"lacks", "on dp 1 it lacks mb 3"},
@@ -139,12 +139,12 @@ TEST_CASE("every cause reads well with one, some and all members, on one and sev
       for (const auto& [count, of] : {std::pair{1, 1}, {1, 9}, {2, 9}, {8, 9}, {9, 9}}) {
         for (const std::uint64_t ranks : {0, 1, 2}) {
           const Names names(kind, static_cast<std::size_t>(count), static_cast<std::size_t>(of));
-          comparison::Cause cause{std::string(one.cause),
-                                  ranks > 0 ? "dp" : "",
-                                  "so it is",
-                                  0,
-                                  sample_values(),
-                                  nullptr};
+          answer::Cause cause{std::string(one.cause),
+                              ranks > 0 ? "dp" : "",
+                              "so it is",
+                              0,
+                              sample_values(),
+                              nullptr};
           ToldFinding told;
           told.tensors = names.tensors;
           told.phase = localize::Phase::kForward;
@@ -166,7 +166,7 @@ TEST_CASE("every cause reads well with one, some and all members, on one and sev
 }
 
 TEST_CASE("a template without its values gives way to the next one of its cause") {
-  const auto sentence = [](comparison::CauseValues values) {
+  const auto sentence = [](answer::CauseValues values) {
     return sentence_of({"stale", "", "so it is", 0, std::move(values), nullptr},
                        {{"whose", "the update of fc"}, {"members", std::uint64_t{1}}});
   };
@@ -227,15 +227,24 @@ TEST_CASE("every line of what to look at is of a known cause, and names its bug"
     CHECK(contains(bugs, bug));
     if (!line.shows.empty()) CHECK(contains(bugs, base::concat('"', line.shows, "\": Bug(")));
   }
-  using localize::Phase;
-  CHECK(look_at({"no_such_cause", Phase::kForward}).empty());
-  CHECK(look_at({"missing_reduction", Phase::kSynchronisation, "ep"}).empty());
-  CHECK(contains(look_at({"missing_reduction", Phase::kSynchronisation, "tp", "a.router.weight"}),
-                 "router"));
-  const std::vector<trace::MeshAxis> mesh{{"pp", 2}};
-  CHECK(contains(look_at({"scaled", Phase::kBackward, "", "layers.1", &mesh}), "pipeline"));
-  CHECK(look_at({"scaled", Phase::kBackward, "", "layers.1"}).empty());
-  CHECK(look_at({"scaled", Phase::kBackward, "tp", "layers.1", &mesh}).empty());
+  const auto found = [](const char* cause, const char* axis, trace::Kind kind, const char* name,
+                        const std::vector<trace::MeshAxis>& mesh) {
+    answer::Finding finding;
+    finding.causes = {{cause, axis, "", 0}};
+    trace::TensorKey shown;
+    shown.kind = kind;
+    shown.name = name;
+    return look_at(finding, shown, mesh);
+  };
+  using trace::Kind;
+  CHECK(look_at({}, {}, {}).empty());
+  CHECK(found("no_such_cause", "", Kind::kOutput, "", {}).empty());
+  CHECK(found("missing_reduction", "ep", Kind::kMainGrad, "", {}).empty());
+  CHECK(
+      contains(found("missing_reduction", "tp", Kind::kMainGrad, "a.router.weight", {}), "router"));
+  CHECK(contains(found("scaled", "", Kind::kGradOutput, "layers.1", {{"pp", 2}}), "pipeline"));
+  CHECK(found("scaled", "", Kind::kGradOutput, "layers.1", {}).empty());
+  CHECK(found("scaled", "tp", Kind::kGradOutput, "layers.1", {{"pp", 2}}).empty());
 }
 
 }  // namespace

@@ -16,8 +16,7 @@ using comparison::TraceSide;
 using judge::Outcome;
 
 comparison::CompareReport report_of(std::vector<TensorComparison> results) {
-  comparison::CompareReport report =
-      test::report_of(comparison::Verdict::kMatch, std::move(results));
+  comparison::CompareReport report = test::report_of(answer::Verdict::kRight, std::move(results));
   report.candidate.precision = report.reference.precision;
   return report;
 }

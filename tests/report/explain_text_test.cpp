@@ -48,7 +48,7 @@ TEST_CASE("findings are counted as the report lists them") {
   const std::string three = json_text(report);
   CHECK(contains(explained(3, three), "3  first wrong is the output of fc2, "));
   CHECK(contains(explained(3, three), "\n  evidence  no known cause fits the numbers\n"));
-  for (comparison::Finding& finding : report.findings)
+  for (comparison::ComparedFinding& finding : report.findings)
     finding.causes = {{"stale", "", "as before", 0, {{"earlier", std::string("of step 0")}}}};
   const std::string one = json_text(report);
   CHECK(

@@ -92,7 +92,7 @@ TEST_CASE("the noise rule's multiplier is m") {
 
 TEST_CASE("missing tensors are counted by kind") {
   comparison::CompareReport report = test::report_of(
-      comparison::Verdict::kDiverged,
+      answer::Verdict::kWrong,
       {test::unmeasured("layers.3.fc", Outcome::kMissing, "gone"),
        test::unmeasured("layers.3.act", Outcome::kMissing, "gone"),
        test::unmeasured("layers.3.fc.weight", Outcome::kMissing, "gone", trace::Kind::kParam)});
@@ -106,7 +106,7 @@ TEST_CASE("missing tensors are counted by kind") {
 
 TEST_CASE("a single missing tensor is told by its name") {
   comparison::CompareReport report =
-      test::report_of(comparison::Verdict::kDiverged,
+      test::report_of(answer::Verdict::kWrong,
                       {test::unmeasured("fc", Outcome::kMissing, "in the reference only")});
   report.findings = {test::finding_of(0)};
   report.findings[0].one_sided_group = "fc (step 0)";
@@ -130,7 +130,7 @@ TEST_CASE("what failed is told first where it is not the whole") {
 
 TEST_CASE("another shape is told on both sides") {
   comparison::CompareReport report = test::report_of(
-      comparison::Verdict::kDiverged,
+      answer::Verdict::kWrong,
       {test::unmeasured("fc", Outcome::kIncomparable, "reference [4] f32, candidate [8] f32")});
   report.findings = {test::finding_of(0)};
   report.findings[0].merged = "reference [4] f32 (1 × [4] -> [4]); candidate [8] f32 (...)";
@@ -143,12 +143,12 @@ TEST_CASE("another shape is told on both sides") {
 
 TEST_CASE("of a group the finding furthest out is shown, and all of them when asked for") {
   comparison::CompareReport report = test::report_of(
-      comparison::Verdict::kDiverged, {test::compared("layers.0.n.weight", {3, 4}, {3, 4.5},
-                                                      Outcome::kDiverged, trace::Kind::kMainGrad),
-                                       test::compared("layers.1.n.weight", {3, 4}, {3, 6},
-                                                      Outcome::kDiverged, trace::Kind::kMainGrad)});
+      answer::Verdict::kWrong, {test::compared("layers.0.n.weight", {3, 4}, {3, 4.5},
+                                               Outcome::kDiverged, trace::Kind::kMainGrad),
+                                test::compared("layers.1.n.weight", {3, 4}, {3, 6},
+                                               Outcome::kDiverged, trace::Kind::kMainGrad)});
   report.findings = {test::finding_of(0), test::finding_of(1)};
-  for (comparison::Finding& finding : report.findings) finding.class_name = "LayerNorm";
+  for (comparison::ComparedFinding& finding : report.findings) finding.class_name = "LayerNorm";
   const std::string text = block(report);
   CHECK(text.find("  1  main_grad of 2 LayerNorm parameters (layers.*.n.weight)      ") == 0);
   CHECK(contains(text, "     shown    layers.1.n.weight · main_grad · step 0 [2] f32, the one "));

@@ -91,7 +91,7 @@ TEST_CASE("a report identifies its traces and says what was selected") {
 }
 
 TEST_CASE("an inconclusive report says why") {
-  comparison::CompareReport report = test::report_of(comparison::Verdict::kInconclusive, {});
+  comparison::CompareReport report = test::report_of(answer::Verdict::kInconclusive, {});
   report.why = "nothing was compared";
   report.from_modules = false;
   report.noise_runs = {"noise1.h5"};
@@ -173,7 +173,7 @@ TEST_CASE("micro-batch and copy are in the key where they are in the trace") {
 
 TEST_CASE("a result that was not measured has a reason and no numbers") {
   const json result = parsed(test::report_of(
-      comparison::Verdict::kDiverged,
+      answer::Verdict::kWrong,
       {test::unmeasured("a", Outcome::kMissing, "in the reference only")}))["results"][0];
   CHECK(keys(result) ==
         Keys{"id", "key", "outcome", "shape", "dtype", "elements", "phase", "module", "reason"});
@@ -234,7 +234,7 @@ TEST_CASE("numbers that are not finite are strings") {
   results[2].comparison->tolerance.floor_norm = kInfinity;
   results[1].comparison->measurement.total.largest =
       measure::Extreme{std::nan(""), -kInfinity, kInfinity, {0}};
-  const json out = parsed(test::report_of(comparison::Verdict::kDiverged, results))["results"];
+  const json out = parsed(test::report_of(answer::Verdict::kWrong, results))["results"];
   CHECK(out[0]["error"] == "inf");
   CHECK(out[0]["allowed"] == 0.0);
   CHECK(out[0]["passing_multiplier"] == "inf");
@@ -279,7 +279,8 @@ TEST_CASE("groups, settings and second suspects have ids") {
     report.results[i].key.microbatch = i;
   }
   report.settings = {{0, "lr", "0.1", "0.2", {"fc.weight"}, {2}}};
-  report.suspects = {{1, 80, 2, 0}, {2, 40, 1, std::nullopt}};
+  report.suspects = {{report.results[1].key, 80, 2, report.results[0].key},
+                     {report.results[2].key, 40, 1, std::nullopt}};
   const json out = parsed(report);
   const std::string group = "group:0/forward/output/-";
   REQUIRE(out["groups"].size() == 1);
@@ -334,8 +335,8 @@ TEST_CASE("the id of a group depends neither on its members nor on their cause")
 
 TEST_CASE("what is missing as a whole has a group's id") {
   comparison::CompareReport report = test::report_of(
-      comparison::Verdict::kDiverged, {test::unmeasured("layers.3.a", Outcome::kMissing, "gone"),
-                                       test::unmeasured("layers.3.b", Outcome::kMissing, "gone")});
+      answer::Verdict::kWrong, {test::unmeasured("layers.3.a", Outcome::kMissing, "gone"),
+                                test::unmeasured("layers.3.b", Outcome::kMissing, "gone")});
   report.findings = {test::finding_of(0)};
   report.findings[0].members = {0, 1};
   report.findings[0].one_sided_group = "layers.3";
@@ -359,8 +360,7 @@ comparison::TensorComparison with_slices(const std::string& name) {
 }
 
 TEST_CASE("the worst four parts are written, and all that are kept when asked for") {
-  comparison::CompareReport report =
-      test::report_of(comparison::Verdict::kDiverged, {with_slices("fc")});
+  comparison::CompareReport report = test::report_of(answer::Verdict::kWrong, {with_slices("fc")});
   report.findings = {test::finding_of(0)};
   const auto slices = [&](const JsonStyle& style) {
     const json result = parsed(report, style)["results"][0];
@@ -373,7 +373,7 @@ TEST_CASE("the worst four parts are written, and all that are kept when asked fo
 
 TEST_CASE("the slices of a tensor that no finding shows are counted only") {
   const comparison::CompareReport report =
-      test::report_of(comparison::Verdict::kDiverged, {with_slices("fc")});
+      test::report_of(answer::Verdict::kWrong, {with_slices("fc")});
   const json result = parsed(report)["results"][0];
   CHECK(result["slices_beyond"] == 40);
   CHECK(!result.contains("slices"));
@@ -393,10 +393,9 @@ TEST_CASE("ten thousand diverged tensors take at most twelve megabytes") {
   for (std::size_t i = 0; i < 10'000; ++i) {
     results.push_back(with_slices(base::concat("model.layers.", i, ".self_attn.q_proj")));
   }
-  comparison::CompareReport report =
-      test::report_of(comparison::Verdict::kDiverged, std::move(results));
+  comparison::CompareReport report = test::report_of(answer::Verdict::kWrong, std::move(results));
   for (std::size_t i = 0; i < 10; ++i) {
-    comparison::Finding finding = test::finding_of(i);
+    comparison::ComparedFinding finding = test::finding_of(i);
     for (std::size_t j = 10; j < 10'000; ++j) finding.downstream.push_back(j);
     report.findings.push_back(finding);
   }
@@ -405,9 +404,9 @@ TEST_CASE("ten thousand diverged tensors take at most twelve megabytes") {
 
 TEST_CASE("a result says where in the step and in the model it is, and how much it used") {
   comparison::CompareReport report = test::report_of(
-      comparison::Verdict::kMatch, {test::compared("decoder.layers.3.mlp.fc1.weight", {3, 4},
-                                                   {3, 4}, Outcome::kMatch, trace::Kind::kMainGrad),
-                                    test::compared("head", {3, 4}, {3, 4.0000001})});
+      answer::Verdict::kRight, {test::compared("decoder.layers.3.mlp.fc1.weight", {3, 4}, {3, 4},
+                                               Outcome::kMatch, trace::Kind::kMainGrad),
+                                test::compared("head", {3, 4}, {3, 4.0000001})});
   const json out = parsed(report);
   const json& gradient = out["results"][0];
   CHECK(gradient["phase"] == "synchronisation");

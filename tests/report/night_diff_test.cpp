@@ -40,7 +40,7 @@ TEST_CASE("what diverged is new, and healed the other way round") {
     ++wrong;
     result.outcome = Outcome::kMatch;
   }
-  healthy.verdict = comparison::Verdict::kMatch;
+  healthy.verdict = answer::Verdict::kRight;
   const NightDiff news = diff_of(healthy, test::diverged_report());
   CHECK(news.exit_code == 1);
   CHECK(count_of(news, Change::kNewlyDiverged) >= wrong);

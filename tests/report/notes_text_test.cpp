@@ -58,7 +58,7 @@ TEST_CASE("a finding says which rows its numbers leave out") {
 
 TEST_CASE("the text report tells flips and what was not judged for them") {
   comparison::CompareReport report =
-      test::report_of(comparison::Verdict::kInconclusive,
+      test::report_of(answer::Verdict::kInconclusive,
                       {test::compared("layers.1", {3, 4}, {3, 4}),
                        test::compared("layers.2", {3, 4}, {3, 5}, Outcome::kAfterRoutingFlip)});
   report.why = "nothing diverged";
@@ -159,7 +159,7 @@ comparison::TensorComparison missing(const std::string& name, std::vector<std::s
 
 std::string text_of(std::vector<comparison::TensorComparison> results, bool all = false) {
   std::ostringstream out;
-  write_unmatched(test::report_of(comparison::Verdict::kDiverged, std::move(results)), all, out);
+  write_unmatched(test::report_of(answer::Verdict::kWrong, std::move(results)), all, out);
   return out.str();
 }
 

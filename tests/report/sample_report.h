@@ -46,7 +46,7 @@ inline comparison::TensorComparison unmeasured(const std::string& name, judge::O
   return result;
 }
 
-inline comparison::CompareReport report_of(comparison::Verdict verdict,
+inline comparison::CompareReport report_of(answer::Verdict verdict,
                                            std::vector<comparison::TensorComparison> results) {
   comparison::CompareReport report;
   report.verdict = verdict;
@@ -61,8 +61,8 @@ inline comparison::CompareReport report_of(comparison::Verdict verdict,
 }
 
 // The result at `index` as a finding, alone.
-inline comparison::Finding finding_of(std::size_t index) {
-  comparison::Finding finding;
+inline comparison::ComparedFinding finding_of(std::size_t index) {
+  comparison::ComparedFinding finding;
   finding.result = index;
   finding.members = {index};
   finding.before = "input of the same module matches";
@@ -71,11 +71,10 @@ inline comparison::Finding finding_of(std::size_t index) {
 
 // Two tensors, the first of them wrong; the second follows from it.
 inline comparison::CompareReport diverged_report() {
-  comparison::CompareReport report =
-      report_of(comparison::Verdict::kDiverged,
-                {compared("fc", {3, 4}, {3, 4.5}, judge::Outcome::kDiverged),
-                 compared("head", {1, 2}, {1, 2.5}, judge::Outcome::kDiverged)});
-  comparison::Finding finding = finding_of(0);
+  comparison::CompareReport report = report_of(
+      answer::Verdict::kWrong, {compared("fc", {3, 4}, {3, 4.5}, judge::Outcome::kDiverged),
+                                compared("head", {1, 2}, {1, 2.5}, judge::Outcome::kDiverged)});
+  comparison::ComparedFinding finding = finding_of(0);
   finding.class_name = "Linear";
   finding.called_at = "model.py:7";
   finding.where = "everywhere";
@@ -98,7 +97,7 @@ inline comparison::CompareReport many_findings(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     results.push_back(compared(base::concat("fc", i), {3, 4}, {3, 4.5}, judge::Outcome::kDiverged));
   }
-  comparison::CompareReport report = report_of(comparison::Verdict::kDiverged, std::move(results));
+  comparison::CompareReport report = report_of(answer::Verdict::kWrong, std::move(results));
   for (std::size_t i = 0; i < count; ++i) report.findings.push_back(finding_of(i));
   return report;
 }

@@ -37,12 +37,12 @@ TEST_CASE("the first line of a match says how close it was") {
   std::vector<comparison::TensorComparison> results{test::compared("fc", {3, 4}, {3, 4}),
                                                     test::compared("head", {3, 4}, {3, 4.5})};
   results[1].comparison->tolerance.unit_norm = 0.25;
-  CHECK(first_line(test::report_of(comparison::Verdict::kMatch, results)) ==
+  CHECK(first_line(test::report_of(answer::Verdict::kRight, results)) ==
         "MATCH  2 tensors agree, nothing unchecked (allowed error: median 0.8, widest 0.8); the "
         "reference ran in fp32, the candidate in bf16; the closest to its limit used 12 % (head · "
         "output · step 0)");
   results[1].outcome = Outcome::kBelowNoiseFloor;
-  const std::string one = first_line(test::report_of(comparison::Verdict::kMatch, results));
+  const std::string one = first_line(test::report_of(answer::Verdict::kRight, results));
   CHECK(one.starts_with("MATCH  1 of 2 tensors agrees (allowed error: "));
   CHECK(
       contains(one, "; 1 below the noise floor; the reference ran in fp32, the candidate in bf16"));
@@ -56,7 +56,7 @@ TEST_CASE("the first line says how sharp the check was, by precision") {
     results.back().comparison->tolerance.multiplier = 0;
     results.back().comparison->tolerance.floor_norm = 5 * allowed;
   }
-  comparison::CompareReport report = test::report_of(comparison::Verdict::kMatch, results);
+  comparison::CompareReport report = test::report_of(answer::Verdict::kRight, results);
   CHECK(contains(first_line(report),
                  "agree, nothing unchecked (allowed error: median 2e-6, widest 3e-6)"));
   report.results.push_back(report.results.front());
@@ -69,7 +69,7 @@ TEST_CASE("the first line says how sharp the check was, by precision") {
 
 TEST_CASE("precisions that differ are told in the first line") {
   comparison::CompareReport report =
-      test::report_of(comparison::Verdict::kMatch, {test::compared("fc", {1}, {1.5})});
+      test::report_of(answer::Verdict::kRight, {test::compared("fc", {1}, {1.5})});
   CHECK(contains(first_line(report), "; the reference ran in fp32, the candidate in bf16"));
   CHECK(contains(first_line(test::diverged_report()), "; the reference ran in fp32, the "));
   report.candidate.precision = "fp32";
@@ -82,7 +82,7 @@ TEST_CASE("precisions that differ are told in the first line") {
 
 TEST_CASE("equal bits are told") {
   comparison::CompareReport report =
-      test::report_of(comparison::Verdict::kMatch,
+      test::report_of(answer::Verdict::kRight,
                       {test::compared("fc", {3, 4}, {3, 4}), test::compared("b", {1}, {1})});
   CHECK(contains(first_line(report), "; all values equal"));
   report.results.push_back(test::compared("c", {1}, {1 + 1e-9}));
@@ -92,7 +92,7 @@ TEST_CASE("equal bits are told") {
 TEST_CASE("a match of integers alone has no limit to be close to") {
   comparison::TensorComparison ids = test::compared("ids", {1, 2}, {1, 2});
   ids.exact = true;
-  CHECK(first_line(test::report_of(comparison::Verdict::kMatch, {ids, ids})) ==
+  CHECK(first_line(test::report_of(answer::Verdict::kRight, {ids, ids})) ==
         "MATCH  2 tensors agree, nothing unchecked; the reference ran in fp32, the candidate in "
         "bf16; all values equal");
 }
@@ -113,7 +113,7 @@ TEST_CASE("the first line of a divergence is its sentence, and the first tensor 
 
 TEST_CASE("findings that are one thing are counted as such") {
   comparison::CompareReport report = test::many_findings(3);
-  for (comparison::Finding& finding : report.findings)
+  for (comparison::ComparedFinding& finding : report.findings)
     finding.causes = {{"scaled", "tp", "twice", 0, {{"factor", 2.0}, {"times", std::string("2")}}}};
   CHECK(contains(screen_of(report), "(3 findings in 1 group, 0 tensors downstream)"));
   CHECK(contains(first_line(report),
@@ -139,7 +139,7 @@ TEST_CASE("a setting that differs stands before the updates that it explains") {
 TEST_CASE("a second finding has its phase and its ranks") {
   comparison::CompareReport report = test::diverged_report();
   report.candidate.ranks = 4;
-  comparison::Finding finding = test::finding_of(1);
+  comparison::ComparedFinding finding = test::finding_of(1);
   finding.causes = {{"stale", "", "as before", 0, {{"earlier", std::string("of step 0")}}}};
   finding.ranks = {1, 3};
   report.findings.push_back(finding);
@@ -151,7 +151,7 @@ TEST_CASE("a second finding has its phase and its ranks") {
 
 TEST_CASE("second suspects stand after the findings, with both numbers") {
   comparison::CompareReport report = test::diverged_report();
-  report.suspects = {{1, 5400, 1.2, 0}};
+  report.suspects = {{report.results[1].key, 5400, 1.2, report.results[0].key}};
   CHECK(contains(screen_of(report), "1 tensor downstream, 1 second suspect)"));
   CHECK(contains(screen_of(report), "\n  also     suspect: head · output · step 0, 5400 times"));
   CHECK(contains(text_of(report),
@@ -161,8 +161,8 @@ TEST_CASE("second suspects stand after the findings, with both numbers") {
 
 TEST_CASE("the first line names a missing layer as a whole") {
   comparison::CompareReport report = test::report_of(
-      comparison::Verdict::kDiverged, {test::unmeasured("layers.3.a", Outcome::kMissing, "gone"),
-                                       test::unmeasured("layers.3.b", Outcome::kMissing, "gone")});
+      answer::Verdict::kWrong, {test::unmeasured("layers.3.a", Outcome::kMissing, "gone"),
+                                test::unmeasured("layers.3.b", Outcome::kMissing, "gone")});
   report.candidate.precision = "fp32";
   report.findings = {test::finding_of(0)};
   report.findings[0].members = {0, 1};
@@ -173,17 +173,16 @@ TEST_CASE("the first line names a missing layer as a whole") {
 }
 
 TEST_CASE("the first line of an inconclusive run says why") {
-  comparison::CompareReport report = test::report_of(comparison::Verdict::kInconclusive, {});
+  comparison::CompareReport report = test::report_of(answer::Verdict::kInconclusive, {});
   report.why = "nothing was compared";
   report.candidate.precision = report.reference.precision;
   CHECK(first_line(report) == "INCONCLUSIVE  nothing was compared");
 }
 
 TEST_CASE("what the reason of a verdict counts is not counted again on the first line") {
-  comparison::CompareReport report =
-      test::report_of(comparison::Verdict::kInconclusive,
-                      {test::unmeasured("a", Outcome::kUnreadable, "gone"),
-                       test::unmeasured("b", Outcome::kBelowNoiseFloor, "wide")});
+  comparison::CompareReport report = test::report_of(
+      answer::Verdict::kInconclusive, {test::unmeasured("a", Outcome::kUnreadable, "gone"),
+                                       test::unmeasured("b", Outcome::kBelowNoiseFloor, "wide")});
   report.candidate.precision = "fp32";
   report.why = "nothing diverged, but 1 of 2 tensors could not be read";
   report.why_is_about = "unreadable";
@@ -199,7 +198,7 @@ TEST_CASE("what has no place on the first line stands below") {
     results.push_back(test::unmeasured("a", outcome, "gone"));
   }
   comparison::CompareReport report =
-      test::report_of(comparison::Verdict::kInconclusive, std::move(results));
+      test::report_of(answer::Verdict::kInconclusive, std::move(results));
   report.why = std::string(150, 'w');
   CHECK(contains(first_line(report), "w; 1 could not be read; and 3 more not checked"));
   CHECK(contains(text_of(report), "\n  remark: 1 not judged after routing flips\n"));
@@ -207,8 +206,7 @@ TEST_CASE("what has no place on the first line stands below") {
 }
 
 TEST_CASE("colour is used when asked for, and only then") {
-  for (const comparison::Verdict verdict :
-       {comparison::Verdict::kMatch, comparison::Verdict::kInconclusive}) {
+  for (const answer::Verdict verdict : {answer::Verdict::kRight, answer::Verdict::kInconclusive}) {
     CHECK_FALSE(contains(text_of(test::report_of(verdict, {})), "\x1b"));
     CHECK(contains(first_line(test::report_of(verdict, {}), {true, false, 0, {}}), "\x1b[1;3"));
   }
@@ -219,7 +217,7 @@ TEST_CASE("colour is used when asked for, and only then") {
 
 TEST_CASE("the counts name every outcome that occurs") {
   const std::string text = text_of(test::report_of(
-      comparison::Verdict::kInconclusive,
+      answer::Verdict::kInconclusive,
       {test::compared("a", {1}, {1}), test::unmeasured("b", Outcome::kMissing, ""),
        test::unmeasured("c", Outcome::kExtra, ""), test::unmeasured("d", Outcome::kUnreadable, ""),
        test::unmeasured("e", Outcome::kIncomparable, ""),
@@ -235,7 +233,7 @@ TEST_CASE("the counts name every outcome that occurs") {
 
 TEST_CASE("what was not judged is told with its reason") {
   comparison::CompareReport report = test::report_of(
-      comparison::Verdict::kMatch,
+      answer::Verdict::kRight,
       {test::compared("a", {1}, {1}), test::unmeasured("b", Outcome::kNotJudged, "nobody knows"),
        test::unmeasured("c", Outcome::kNotJudged, "nobody knows"),
        test::unmeasured("d", Outcome::kNotRecorded, "left out")});
@@ -286,12 +284,12 @@ TEST_CASE("copies that drift apart within the tolerance are mentioned") {
   drifting.comparison->tolerance.unit_norm = 0.25;
   drifting.comparison->measurement.replicas_differ = true;
   drifting.comparison->measurement.replicas.change().distance_norm = 0.25;
-  CHECK(contains(text_of(test::report_of(comparison::Verdict::kMatch, {drifting})),
+  CHECK(contains(text_of(test::report_of(answer::Verdict::kRight, {drifting})),
                  "drift: replicas of 1 tensor differ, by less than the tolerance; the furthest by "
                  "6.2 % of it (fc · output · step 0)"));
   drifting.outcome = Outcome::kReplicaConflict;
   CHECK_FALSE(
-      contains(text_of(test::report_of(comparison::Verdict::kInconclusive, {drifting})), "drift"));
+      contains(text_of(test::report_of(answer::Verdict::kInconclusive, {drifting})), "drift"));
   CHECK_FALSE(contains(text_of(test::diverged_report()), "drift"));
 }
 
@@ -309,7 +307,7 @@ TEST_CASE("a run with 300 findings fits one screen, and all of them are there wh
 
 TEST_CASE("with all tensors every one has a line with its numbers or its reason") {
   const std::string text =
-      text_of(test::report_of(comparison::Verdict::kInconclusive,
+      text_of(test::report_of(answer::Verdict::kInconclusive,
                               {test::compared("fc", {3, 4}, {3, 4.5}, Outcome::kDiverged),
                                test::compared("zero", {0, 0}, {0, 1}, Outcome::kDiverged),
                                test::unmeasured("lost", Outcome::kUnreadable, "rank 1 is gone")}),
@@ -323,7 +321,7 @@ TEST_CASE("with all tensors every one has a line with its numbers or its reason"
 
 TEST_CASE("traces without a common tensor show no findings, which would answer nothing") {
   comparison::CompareReport report = test::many_findings(3);
-  report.verdict = comparison::Verdict::kInconclusive;
+  report.verdict = answer::Verdict::kInconclusive;
   report.why = "nothing was compared";
   report.candidate.precision = report.reference.precision;
   CHECK_FALSE(contains(screen_of(report), "fc0"));
@@ -340,16 +338,15 @@ TEST_CASE("nothing from a file moves the cursor or breaks a line") {
     result.key.name = evil;
     result.reason = evil;
   }
-  for (comparison::Finding& finding : report.findings) {
+  for (comparison::ComparedFinding& finding : report.findings) {
     finding.class_name = finding.called_at = finding.where = finding.before = evil;
     finding.merged = evil;
     finding.causes = {{"scaled", evil, evil, 0}};
   }
   report.findings[1].members = {1, 2};
   report.findings[1].one_sided_group = evil;
-  for (const comparison::Verdict verdict :
-       {comparison::Verdict::kMatch, comparison::Verdict::kDiverged,
-        comparison::Verdict::kInconclusive}) {
+  for (const answer::Verdict verdict :
+       {answer::Verdict::kRight, answer::Verdict::kWrong, answer::Verdict::kInconclusive}) {
     report.verdict = verdict;
     report.why = evil;
     for (const auto& [all, width] : {std::pair{true, 0}, {true, 40}, {false, 0}, {false, 40}}) {

@@ -92,7 +92,7 @@ TEST_CASE("a flip near a tie is told and what follows is judged without it or no
   CHECK(outcome_of(out, "layers.0.router") == Outcome::kRoutingFlip);
   CHECK(outcome_of(out, "layers.0") == Outcome::kMatch);
   CHECK(outcome_of(out, "loss", Kind::kLoss) == Outcome::kAfterRoutingFlip);
-  CHECK(out.verdict == comparison::Verdict::kInconclusive);
+  CHECK(out.verdict == answer::Verdict::kInconclusive);
   CHECK(out.findings.empty());
   for (const comparison::TensorComparison& result : out.results) {
     CHECK(result.tokens_left_out == (result.key.name == "layers.0" ? 1 : 0));
@@ -154,18 +154,18 @@ TEST_CASE("the choice that is passed on to the experts is judged as the choice i
   run.loss = 1;
   const CompareReport out = engine::compare_traces(made(Run(), 0), made(run, 0), {}, {{}, 1});
   CHECK(outcome_of(out, "layers.0", Kind::kInput) == Outcome::kRoutingFlip);
-  CHECK(out.verdict == comparison::Verdict::kMatch);
+  CHECK(out.verdict == answer::Verdict::kRight);
   // Another choice than the router's is not.
   const CompareReport other = engine::compare_traces(made(Run(), 0), made(run, 1), {}, {{}, 1});
   CHECK(outcome_of(other, "layers.0", Kind::kInput) != Outcome::kRoutingFlip);
-  CHECK(other.verdict != comparison::Verdict::kMatch);
+  CHECK(other.verdict != answer::Verdict::kRight);
 }
 
 TEST_CASE("where nothing remains unjudged the run matches, and the flips are told") {
   Run run = flipped();
   run.loss = 1;
   const CompareReport out = compared(run);
-  CHECK(out.verdict == comparison::Verdict::kMatch);
+  CHECK(out.verdict == answer::Verdict::kRight);
   CHECK(out.routers.size() == 1);
   CHECK(out.counts.at(Outcome::kRoutingFlip) == 1);
   CHECK(out.counts.at(Outcome::kAfterRoutingFlip) == 0);
@@ -175,7 +175,7 @@ TEST_CASE("another token's rows are judged as ever") {
   Run run = flipped();
   run.outputs[2] = {31, 40};
   const CompareReport out = compared(run);
-  CHECK(out.verdict == comparison::Verdict::kDiverged);
+  CHECK(out.verdict == answer::Verdict::kWrong);
   CHECK(outcome_of(out, "layers.0") == Outcome::kDiverged);
   REQUIRE(out.findings.size() == 1);
   const comparison::TensorComparison& result = out.results[out.findings[0].result];
@@ -187,7 +187,7 @@ TEST_CASE("flips do not excuse what is not finite") {
   Run run = flipped();
   run.loss = std::numeric_limits<double>::quiet_NaN();
   const CompareReport out = compared(run);
-  CHECK(out.verdict == comparison::Verdict::kDiverged);
+  CHECK(out.verdict == answer::Verdict::kWrong);
   CHECK(outcome_of(out, "loss", Kind::kLoss) == Outcome::kDiverged);
   run = flipped();
   run.outputs[0] = {std::numeric_limits<double>::infinity(), 0};
@@ -198,7 +198,7 @@ TEST_CASE("a choice far from a tie stays a divergence and excuses nothing") {
   Run run = flipped();
   run.chosen[3] = {1, 0, 0};
   const CompareReport out = compared(run);
-  CHECK(out.verdict == comparison::Verdict::kDiverged);
+  CHECK(out.verdict == answer::Verdict::kWrong);
   CHECK(outcome_of(out, "layers.0.router") == Outcome::kDiverged);
   CHECK(outcome_of(out, "layers.0") == Outcome::kDiverged);
   CHECK(out.routers.at(0).unexplained == 1);
@@ -221,7 +221,7 @@ TEST_CASE("integers without scores are no decisions") {
   put(reference, "m", Kind::kOutput, {{1, 0}, {0, 1}}, DType::kInt64);
   put(candidate, "m", Kind::kOutput, {{1, 0}, {1, 0}}, DType::kInt64);
   const CompareReport out = engine::compare_traces(reference, candidate, {}, {{}, 1});
-  CHECK(out.verdict == comparison::Verdict::kDiverged);
+  CHECK(out.verdict == answer::Verdict::kWrong);
   CHECK(out.routers.empty());
 }
 
@@ -321,7 +321,7 @@ TEST_CASE("experts that were given other tokens are not judged, if the choices s
   reference.with_experts = true;
   const CompareReport out = compared(reference, flipped_in_silence(reference));
   CHECK(out.findings.empty());
-  CHECK(out.verdict == comparison::Verdict::kInconclusive);
+  CHECK(out.verdict == answer::Verdict::kInconclusive);
   CHECK(outcome_of(out, "layers.0.mlp.experts.0") == Outcome::kAfterRoutingFlip);
   CHECK(outcome_of(out, "layers.0.mlp.experts.1", Kind::kInput) == Outcome::kAfterRoutingFlip);
   CHECK(outcome_of(out, "layers.0.mlp.experts.2") == Outcome::kMatch);
@@ -344,16 +344,16 @@ TEST_CASE("rows that the choices do not explain stay findings") {
   reference.with_experts = true;
   Silent lost = flipped_in_silence(reference);
   lost.rows = {1, 3, 1};  // expert 1 was given a token that did not choose it
-  CHECK(compared(reference, lost).verdict == comparison::Verdict::kDiverged);
+  CHECK(compared(reference, lost).verdict == answer::Verdict::kWrong);
   Silent wrong = reference;
   wrong.rows = {1, 2, 1};  // no choice changed
-  CHECK(compared(reference, wrong).verdict == comparison::Verdict::kDiverged);
+  CHECK(compared(reference, wrong).verdict == answer::Verdict::kWrong);
 }
 
 TEST_CASE("another row than the flipped one stays a finding") {
   Silent candidate = flipped_in_silence();
   candidate.outputs[2] = {30, 41};
-  CHECK(compared(Silent{}, candidate).verdict == comparison::Verdict::kDiverged);
+  CHECK(compared(Silent{}, candidate).verdict == answer::Verdict::kWrong);
 }
 
 }  // namespace

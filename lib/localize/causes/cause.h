@@ -19,8 +19,8 @@
 
 namespace ttrace::localize {
 
-using comparison::Cause;
-using comparison::RejectedCause;
+using answer::Cause;
+using answer::RejectedCause;
 
 // Other tensors of the two runs, with which a finder may compare.
 class Related {

@@ -82,8 +82,8 @@ std::vector<Cause> find_offset(const Case& the_case) {
                            : std::string(),
                         " ", describe_left(the_case, left)),
            relative_to_reference(the_case, left),
-           of ? comparison::CauseValues{{"rows", rows}, {"added", describe_multiple_of(*of)}}
-              : comparison::CauseValues{{"rows", rows}}}};
+           of ? answer::CauseValues{{"rows", rows}, {"added", describe_multiple_of(*of)}}
+              : answer::CauseValues{{"rows", rows}}}};
 }
 
 }  // namespace ttrace::localize

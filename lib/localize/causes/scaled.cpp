@@ -180,8 +180,8 @@ std::vector<Cause> find_scaled(const Case& the_case) {
       " (what is left: ", base::short_number(allowed > 0 ? fit->residual_norm / allowed : 0),
       " of the allowed)");
   const double left = fit->residual_norm / measure::reference_norm(stats);
-  comparison::CauseValues values{{"factor", fit->scale},
-                                 {"times", shortest_factor(fit->scale, uncertainty)}};
+  answer::CauseValues values{{"factor", fit->scale},
+                             {"times", shortest_factor(fit->scale, uncertainty)}};
   if (!axis.empty()) {
     values.emplace_back(
         "of_axis", base::concat(fit->scale > 1 ? "the size of " : "one over the size of ", axis));

@@ -90,8 +90,7 @@ std::vector<Cause> find_scaled_update(const Case& the_case) {
     if (std::abs(factor) < kMostLeftOfUpdate * kMostLeftOfUpdate) return {};
     const double uncertainty = left / std::sqrt(sums.rr);
     const std::string clipped = clipped_by(the_case, factor);
-    comparison::CauseValues values{{"factor", factor},
-                                   {"times", shortest_factor(factor, uncertainty)}};
+    answer::CauseValues values{{"factor", factor}, {"times", shortest_factor(factor, uncertainty)}};
     if (!clipped.empty()) values.emplace_back("clipped_by", clipped);
     return {{"scaled", "",
              base::concat(
