@@ -1,9 +1,7 @@
 #include "report/explain_text.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "base/error.h"
@@ -11,6 +9,8 @@
 #include "base/text.h"
 #include "report/cause_words.h"
 #include "report/look_at.h"
+#include "report/page/read_parts.h"
+#include "report/read_findings.h"
 #include "report/terminal_text.h"
 
 namespace ttrace::report {
@@ -57,52 +57,13 @@ void add_cause(std::string_view cause, Explanation& explanation) {
   explanation.line("record", std::string(known->record));
 }
 
-// The findings of a report as `ttrace` lists them: of a comparison, one of each group.
-std::vector<JsonCursor> listed_findings(const JsonCursor& root) {
-  const std::string schema = root.require("schema").as_string();
-  if (schema.starts_with("ttrace.localize/") || schema.starts_with("ttrace.audit/")) {
-    return root.require("findings").items();
-  }
-  if (!schema.starts_with("ttrace.report/")) {
-    throw root.require("schema").error("\"", printable(schema),
-                                       "\" is no report of compare, localize or audit");
-  }
-  std::map<std::string, std::string> shown;  // group -> the finding that is shown
-  for (const JsonCursor& group : root.require("groups").items()) {
-    shown.emplace(group.require("id").as_string(), group.require("shown").as_string());
-  }
-  std::map<std::string, JsonCursor> by_id;
-  const std::vector<JsonCursor> frontier = root.require("frontier").items();
-  for (const JsonCursor& item : frontier) by_id.emplace(item.require("id").as_string(), item);
-  std::set<std::string> done;
-  std::vector<JsonCursor> findings;
-  for (const JsonCursor& item : frontier) {
-    const std::string group = text_or_empty(item, "group");
-    if (group.empty()) {
-      findings.push_back(item);
-    } else if (done.insert(group).second) {
-      const auto found = shown.find(group);
-      const auto one = found == shown.end() ? by_id.end() : by_id.find(found->second);
-      findings.push_back(one == by_id.end() ? item : one->second);
-    }
-  }
-  return findings;
-}
-
 // The sentence: the finding's own, or that of its group.
-std::string sentence_of_item(const JsonCursor& root, const JsonCursor& item) {
-  const std::string own = text_or_empty(item, "headline");
+std::string sentence_of_read(const ReadFinding& finding) {
+  const std::string own = text_or_empty(finding.item, "headline");
   if (!own.empty()) return own;
-  const std::string group = text_or_empty(item, "group");
-  if (const auto groups = root.find("groups"); groups && !group.empty()) {
-    for (const JsonCursor& one : groups->items()) {
-      if (one.require("id").as_string() != group) continue;
-      const std::string headline = text_or_empty(one, "headline");
-      return headline.empty() ? text_or_empty(one, "title") : headline;
-    }
-  }
-  const std::string title = text_or_empty(item, "title");
-  return title.empty() ? text_or_empty(item, "id") : title;
+  if (finding.group) return heading_of(*finding.group);
+  const std::string title = text_or_empty(finding.item, "title");
+  return title.empty() ? text_or_empty(finding.item, "id") : title;
 }
 
 std::string axis_of(const JsonCursor& cause) {
@@ -111,17 +72,7 @@ std::string axis_of(const JsonCursor& cause) {
 }
 
 std::string describe_place_of(const JsonCursor& item) {
-  std::string text;
-  if (const auto place = item.find("place"); place && place->is_object()) {
-    const std::string kind = text_or_empty(*place, "kind");
-    const std::string of = text_or_empty(*place, "of");
-    if (kind == "between") text = concat("between the modules of ", of);
-    if (kind == "module") text = of;
-    if (kind == "optimizer") text = "the optimizer";
-    if (kind == "synchronisation") {
-      text = concat("the gradient synchronisation", of.empty() ? "" : " over ", of);
-    }
-  }
+  std::string text = place_at(item);
   const auto source = item.find("source");
   const JsonCursor& code = source ? *source : item;
   const std::string name = text_or_empty(code, "class");
@@ -187,14 +138,20 @@ void explain_finding(std::size_t number, std::string_view report, const std::str
                      const TextStyle& style, std::ostream& out) {
   const base::JsonDocument document(report, file);
   const JsonCursor root = document.root();
-  const std::vector<JsonCursor> findings = listed_findings(root);
+  const JsonCursor schema = root.require("schema");
+  const std::string_view name = schema.as_text();
+  if (!name.starts_with("ttrace.report/") && !name.starts_with("ttrace.localize/") &&
+      !name.starts_with("ttrace.audit/")) {
+    throw schema.error("\"", printable(name), "\" is no report of compare, localize or audit");
+  }
+  const std::vector<ReadFinding> findings = read_findings(root);
   if (number == 0 || number > findings.size()) {
     throw base::usage_error(file, ": has no finding ", number, "; it has ",
                             base::plural(findings.size(), "finding"));
   }
-  const JsonCursor& item = findings[number - 1];
+  const JsonCursor& item = findings[number - 1].item;
   Explanation explanation(style, out);
-  explanation.title(concat(number, "  ", sentence_of_item(root, item)));
+  explanation.title(concat(number, "  ", sentence_of_read(findings[number - 1])));
   std::vector<std::string> causes;
   if (const auto found = item.find("causes")) {
     for (const JsonCursor& cause : found->items()) {

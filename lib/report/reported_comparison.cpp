@@ -1,15 +1,14 @@
 #include "report/reported_comparison.h"
 
 #include <charconv>
-#include <limits>
-#include <map>
 
 #include "base/strict_json.h"
 #include "base/text.h"
-#include "judge/outcome.h"
 #include "report/compare_report_json.h"
 #include "report/localize_report.h"
 #include "report/page/page_answer.h"
+#include "report/page/read_parts.h"
+#include "report/read_findings.h"
 
 namespace ttrace::report {
 namespace {
@@ -119,16 +118,6 @@ void add_extent(const JsonCursor& root, ReportedComparison& reported) {
   }
 }
 
-double number_from(const JsonCursor& cursor) {
-  if (!cursor.is_string()) return cursor.as_number();
-  const std::string text = cursor.as_string();
-  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (text == "inf" || text == "-inf") {
-    return (text == "inf" ? 1 : -1) * std::numeric_limits<double>::infinity();
-  }
-  throw cursor.error("\"", base::printable(text), "\" is no number");
-}
-
 // A whole number is written without a point, as it was.
 base::Message::Value value_from(const JsonCursor& cursor) {
   if (cursor.is_string()) return cursor.as_string();
@@ -217,58 +206,19 @@ LocalizedFinding finding_from(const JsonCursor& cursor) {
   return finding;
 }
 
-// One finding of each group, the one that the report shows, in the place of the first.
-std::vector<LocalizedFinding> grouped(std::vector<LocalizedFinding> findings,
-                                      const JsonCursor& groups) {
-  struct Group {
-    std::string title;
-    std::string headline;
-    std::string shown;
-    std::vector<std::string> ids;
-  };
-  std::vector<Group> all;
-  std::map<std::string, std::size_t> group_of;
-  for (const JsonCursor& group : groups.items()) {
-    const auto headline = group.find("headline");
-    all.push_back({group.require("title").as_string(),
-                   headline ? headline->as_string() : std::string(),
-                   group.require("shown").as_string(), group.require("findings").as_strings()});
-    for (const std::string& id : all.back().ids) group_of.emplace(id, all.size() - 1);
+// A group is told by the finding that stands for it.
+LocalizedFinding finding_as_read(const ReadFinding& read) {
+  LocalizedFinding finding = finding_from(read.item);
+  if (!read.group) return finding;
+  finding.title = read.group->require("title").as_string();
+  finding.headline = text_at(*read.group, "headline");
+  const JsonCursor ids = read.group->require("findings");
+  finding.members = ids.as_strings();
+  finding.keys.clear();
+  for (const JsonCursor& id : ids.items()) {
+    if (const auto key = key_of_id(id)) finding.keys.push_back(*key);
   }
-  std::map<std::string, const LocalizedFinding*> by_id;
-  for (const LocalizedFinding& finding : findings) by_id.emplace(finding.id, &finding);
-  std::vector<LocalizedFinding> out;
-  std::vector<bool> done(all.size(), false);
-  for (const LocalizedFinding& finding : findings) {
-    const auto in = group_of.find(finding.id);
-    if (in == group_of.end()) {
-      out.push_back(finding);
-      continue;
-    }
-    if (done[in->second]) continue;
-    done[in->second] = true;
-    const Group& group = all[in->second];
-    const auto shown = by_id.find(group.shown);
-    out.push_back(shown == by_id.end() ? finding : *shown->second);
-    out.back().title = group.title;
-    out.back().headline = group.headline;
-    out.back().members = group.ids;
-    out.back().keys.clear();
-    for (const std::string& id : group.ids) {
-      if (const auto one = by_id.find(id); one != by_id.end() && one->second->shown) {
-        out.back().keys.push_back(*one->second->shown);
-      }
-    }
-  }
-  return out;
-}
-
-// Whether tensors of this outcome differ, or only one side has them.
-bool is_bad(std::string_view outcome) {
-  for (const judge::Outcome one : judge::kAllOutcomes) {
-    if (judge::outcome_name(one) == outcome) return judge::is_bad(one);
-  }
-  return false;
+  return finding;
 }
 
 }  // namespace
@@ -305,14 +255,12 @@ ReportedComparison parse_reported(std::string_view text, const std::string& file
       reported.followed_layouts.push_back(item.require("rule").as_string());
     }
   }
-  std::vector<LocalizedFinding> findings;
   for (const JsonCursor& item : root.require("frontier").items()) {
-    findings.push_back(finding_from(item));
+    if (const auto key = key_of_id(item.require("id"))) reported.frontier.push_back(*key);
   }
-  for (const LocalizedFinding& finding : findings) {
-    if (finding.shown) reported.frontier.push_back(*finding.shown);
+  for (const ReadFinding& read : read_findings(root)) {
+    reported.findings.push_back(finding_as_read(read));
   }
-  reported.findings = grouped(std::move(findings), root.require("groups"));
   for (const JsonCursor& item : root.require("suspects").items()) {
     const auto key = key_of_id(item.require("id"));
     if (!key) throw item.error("a suspect is a tensor");

@@ -118,8 +118,10 @@ struct PageAnswer {
 // "DIVERGED", "MATCH but for 3 known".
 std::string verdict_in_words(const PageAnswer& answer);
 
-// Whether a tensor of this outcome was checked; and whether it was, and is right.
+// Whether a tensor of this outcome was checked; whether it was, and is right; and whether it
+// differs from the reference, or one side alone has it.
 bool was_checked(std::string_view outcome);
 bool is_right(std::string_view outcome);
+bool is_bad(std::string_view outcome);
 
 }  // namespace ttrace::report

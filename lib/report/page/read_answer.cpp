@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "judge/outcome.h"
 #include "report/audit_report.h"
 #include "report/compare_report_json.h"
 #include "report/localize_report.h"
@@ -70,6 +71,13 @@ bool was_checked(std::string_view outcome) {
 
 bool is_right(std::string_view outcome) {
   return outcome == "match" || outcome == "holds" || outcome == "zero_within_rounding";
+}
+
+bool is_bad(std::string_view outcome) {
+  return std::any_of(judge::kAllOutcomes.begin(), judge::kAllOutcomes.end(),
+                     [outcome](judge::Outcome one) {
+                       return judge::outcome_name(one) == outcome && judge::is_bad(one);
+                     });
 }
 
 std::string verdict_in_words(const PageAnswer& answer) {

@@ -9,8 +9,8 @@
 
 #include "base/display_limits.h"
 #include "base/text.h"
-#include "judge/outcome.h"
 #include "report/page/read_parts.h"
+#include "report/read_findings.h"
 
 namespace ttrace::report {
 namespace {
@@ -27,20 +27,13 @@ std::optional<double> used_of(const JsonCursor& result) {
   return *error == 0 ? 0 : std::numeric_limits<double>::infinity();
 }
 
-bool is_alarming(std::string_view outcome) {
-  return std::any_of(judge::kAllOutcomes.begin(), judge::kAllOutcomes.end(),
-                     [outcome](judge::Outcome one) {
-                       return judge::outcome_name(one) == outcome && judge::is_bad(one);
-                     });
-}
-
 PageTensor compared_tensor(const JsonCursor& result) {
   PageTensor out = tensor_from(result);
   out.used = used_of(result);
   out.error = number_at(result, "error");
   out.eps = number_at(result, "error_in_eps");
   out.allowed = number_at(result, "allowed");
-  out.alarming = is_alarming(out.outcome) && !out.known;
+  out.alarming = is_bad(out.outcome) && !out.known;
   return out;
 }
 
@@ -74,7 +67,7 @@ std::string name_of_id(const std::string& id) {
 
 void add_finding_facts(const JsonCursor& item, PageFinding& out) {
   out.phase = text_at(item, "phase");
-  add_place(item, out);
+  out.place = place_at(item);
   if (const auto source = item.find("source")) {
     const std::string called_at = text_at(*source, "called_at");
     out.code = text_at(*source, "class");
@@ -123,36 +116,17 @@ PageFinding finding_of(const JsonCursor& item, std::string title,
 }
 
 void add_findings(const JsonCursor& root, PageAnswer& answer) {
-  struct GroupedTensors {
-    std::string title;
-    std::string shown;
-    std::vector<std::string> members;
-    bool done = false;
-  };
-  std::map<std::string, GroupedTensors> groups;
-  for (const JsonCursor& item : root.require("groups").items()) {
-    GroupedTensors group{heading_of(item), item.require("shown").as_string(),
-                         item.require("findings").as_strings()};
-    const auto shown = std::find(group.members.begin(), group.members.end(), group.shown);
-    if (shown != group.members.end()) std::rotate(group.members.begin(), shown, shown + 1);
-    groups.emplace(item.require("id").as_string(), std::move(group));
-  }
-  const std::vector<JsonCursor> items = root.require("frontier").items();
-  std::map<std::string, std::size_t> by_id;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    by_id.emplace(items[i].require("id").as_string(), i);
-  }
-  for (const JsonCursor& item : items) {
-    const auto in = groups.find(text_at(item, "group"));
-    if (in != groups.end() && std::exchange(in->second.done, true)) continue;
-    if (item.find("setting")) {
-      answer.findings.push_back(setting_finding(item));
-    } else if (in == groups.end()) {
-      answer.findings.push_back(finding_of(item, "", {}));
+  for (const ReadFinding& read : read_findings(root)) {
+    if (read.item.find("setting")) {
+      answer.findings.push_back(setting_finding(read.item));
+    } else if (!read.group) {
+      answer.findings.push_back(finding_of(read.item, "", {}));
     } else {
-      const auto shown = by_id.find(in->second.shown);
-      answer.findings.push_back(finding_of(shown == by_id.end() ? item : items[shown->second],
-                                           in->second.title, in->second.members));
+      std::vector<std::string> members = read.group->require("findings").as_strings();
+      const auto shown =
+          std::find(members.begin(), members.end(), read.group->require("shown").as_string());
+      if (shown != members.end()) std::rotate(members.begin(), shown, shown + 1);
+      answer.findings.push_back(finding_of(read.item, heading_of(*read.group), std::move(members)));
     }
   }
 }

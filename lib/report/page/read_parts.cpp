@@ -20,14 +20,6 @@ namespace {
 
 constexpr std::size_t kMostShards = 4096;
 
-double number_from_text(const JsonCursor& cursor) {
-  const std::string text = cursor.as_string();
-  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (text == "inf") return std::numeric_limits<double>::infinity();
-  if (text == "-inf") return -std::numeric_limits<double>::infinity();
-  throw cursor.error("\"", base::printable(text), "\" is no number");
-}
-
 // Members of `identity` and what the page calls them.
 constexpr std::pair<std::string_view, std::string_view> kIdentity[] = {
     {"run_id", "run"},          {"recorded_at", "recorded at"}, {"commit", "commit"},
@@ -47,10 +39,19 @@ std::string heading_of(const JsonCursor& item) {
   return sentence.empty() ? item.require("title").as_string() : sentence;
 }
 
+double number_from(const JsonCursor& cursor) {
+  if (!cursor.is_string()) return cursor.as_number();
+  const std::string text = cursor.as_string();
+  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (text == "inf") return std::numeric_limits<double>::infinity();
+  if (text == "-inf") return -std::numeric_limits<double>::infinity();
+  throw cursor.error("\"", base::printable(text), "\" is no number");
+}
+
 std::optional<double> number_at(const JsonCursor& object, std::string_view name) {
   const auto found = object.find(name);
   if (!found || found->is_null()) return std::nullopt;
-  return found->is_string() ? number_from_text(*found) : found->as_number();
+  return number_from(*found);
 }
 
 std::vector<std::uint64_t> counts_at(const JsonCursor& object, std::string_view name) {
@@ -238,20 +239,15 @@ std::vector<PageCheck> checks_at(const JsonCursor& holder) {
   return checks;
 }
 
-void add_place(const JsonCursor& finding, PageFinding& out) {
+std::string place_at(const JsonCursor& finding) {
   const auto place = finding.find("place");
-  if (!place || place->is_null()) return;
+  if (!place || place->is_null()) return "";
   const std::string kind = place->require("kind").as_string();
   const std::string of = place->require("of").as_string();
-  if (kind == "module") {
-    out.place = of;
-  } else if (kind == "between") {
-    out.place = base::concat("between the modules of ", of);
-  } else if (kind == "synchronisation") {
-    out.place = base::concat("the gradient synchronisation", of.empty() ? "" : " over ", of);
-  } else {
-    out.place = base::concat("the ", kind);
-  }
+  if (kind == "module") return of;
+  if (kind == "between") return base::concat("between the modules of ", of);
+  if (kind != "synchronisation") return base::concat("the ", kind);
+  return base::concat("the gradient synchronisation", of.empty() ? "" : " over ", of);
 }
 
 std::vector<PageShard> shards_at(const JsonCursor& finding) {
@@ -273,7 +269,7 @@ PageFinding judged_finding(const JsonCursor& item) {
   out.title = heading_of(item);
   out.members = item.require("keys").as_strings();
   out.phase = text_at(item, "phase");
-  add_place(item, out);
+  out.place = place_at(item);
   const std::string called_at = text_at(item, "called_at");
   out.code = text_at(item, "class");
   if (!called_at.empty()) out.code += (out.code.empty() ? "" : ", ") + called_at;

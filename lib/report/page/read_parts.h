@@ -16,6 +16,8 @@ namespace ttrace::report {
 std::string text_at(const base::JsonCursor& object, std::string_view name);
 // The sentence of a finding or of a group of them; of a report without sentences its title.
 std::string heading_of(const base::JsonCursor& item);
+// The number, also where it is a string: "inf", "nan".
+double number_from(const base::JsonCursor& cursor);
 // The member as number, with those that are strings ("inf"); nothing where it is absent or null.
 std::optional<double> number_at(const base::JsonCursor& object, std::string_view name);
 std::vector<std::uint64_t> counts_at(const base::JsonCursor& object, std::string_view name);
@@ -45,7 +47,8 @@ std::string selection_flags(const base::JsonCursor& root);
 PageTensor tensor_from(const base::JsonCursor& result);
 std::vector<PageCause> causes_at(const base::JsonCursor& finding, std::string_view name);
 std::vector<PageCheck> checks_at(const base::JsonCursor& holder);
-void add_place(const base::JsonCursor& finding, PageFinding& out);
+// "layers.0.attn", "the gradient synchronisation over tp"; or "".
+std::string place_at(const base::JsonCursor& finding);
 std::vector<PageShard> shards_at(const base::JsonCursor& finding);
 
 // What findings of audit and localize have in common: all but outcome, facts and checks.
