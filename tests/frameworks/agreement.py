@@ -82,7 +82,7 @@ def merged_values(trace, out, *arguments):
     found = {}
 
     def keep(name, item):
-        if isinstance(item, h5py.Dataset) and name != "manifest":
+        if isinstance(item, h5py.Dataset) and name not in ("manifest", "ranges"):
             found[name] = item[()].tobytes()
 
     with h5py.File(out, "r") as file:

@@ -68,10 +68,11 @@ def datasets(path):
     with h5py.File(path) as file:
         file.visititems(
             lambda name, item: (
-                found.setdefault(name, item[()]) if isinstance(item, h5py.Dataset) else None
+                found.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None
             )
         )
     found.pop("manifest")
+    found.pop("ranges")
     return found
 
 

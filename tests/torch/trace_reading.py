@@ -144,7 +144,8 @@ class Trace:
 
     def check_complete(self):
         """Every dataset belongs to an entry and every entry's shape is what was stored."""
-        known = {dataset_path(entry) for entry in self.entries.values()} | {"/manifest"}
+        known = {dataset_path(entry) for entry in self.entries.values()}
+        known |= {"/manifest", "/ranges"}
         for rank in self.ranks():
             found = []
             with h5py.File(self.file(rank), "r") as file:

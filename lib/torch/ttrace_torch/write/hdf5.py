@@ -16,6 +16,7 @@ import torch
 
 from ttrace_torch.base import dtypes
 from ttrace_torch.capture.records import Record
+from ttrace_torch.write.ranges import Ranges
 from ttrace_torch.write.step_file import StepFile
 
 # HDF5 1.10, which long-term distributions have, can read these files.
@@ -40,6 +41,7 @@ class RankFile:
         self._file = StepFile(path)
         self._rank = rank
         self._compress = compress
+        self._ranges = Ranges()
         self._hdf5: Any = None
         # Name of an element type -> its HDF5 type; that of the name, and the name.
         self._types: dict[str, tuple[Any, Any, Any]] = {}
@@ -111,18 +113,20 @@ class RankFile:
             kept.append(record)
             if self._hdf5 is not None and old in self._hdf5:
                 self._hdf5.move(old, record.dataset())
+                self._ranges.move(old, record.dataset())
         for number in numbers:
             for step in {record.key.step for record in found}:
-                group = f"/step_{step:06d}/mb_{number:04d}"
+                group = f"step_{step:06d}/mb_{number:04d}"
                 if self._hdf5 is not None and group in self._hdf5:
                     del self._hdf5[group]
+                    self._ranges.drop(group)
         return kept
 
     def commit(self, manifest: str, closed: bool = False) -> None:
         """Embeds this rank's part of the manifest, replacing an earlier one, and makes the file
         visible.
 
-        closed: whether this is the last commit.
+        closed: whether this is the last commit, which also writes the table of ranges.
         """
         self._open()
         file = self._hdf5
@@ -132,15 +136,24 @@ class RankFile:
         file.create_dataset("manifest", data=manifest, dtype=text, track_times=False)
         if closed:
             file.attrs.create(_CLOSED, 1, dtype="<i8")
+        table = self._ranges.table() if closed else b""
+        place = 0
+        if table:
+            values = np.frombuffer(table, np.uint8)
+            place = file.create_dataset("ranges", data=values, track_times=False).id.get_offset()
         self._hdf5 = None
         file.close()
+        if table:
+            self._ranges.seal(self._file, place)
         self._check()
         self._file.commit()
+        self._ranges.keep()
 
     def rollback(self) -> None:
         """Drops everything written since the last commit."""
         file, self._hdf5 = self._hdf5, None
         self._file.ignore()
+        self._ranges.forget()
         if file is not None:
             # HDF5's errors about missing writes are expected here.
             with suppress(Exception):
@@ -182,10 +195,14 @@ class RankFile:
             create.set_shuffle()
             create.set_deflate(self._compress)
         space = h5py.h5s.create_simple(shape) if shape else h5py.h5s.create(h5py.h5s.SCALAR)
-        path = record.dataset().encode()
-        dataset = h5py.h5d.create(self._hdf5.id, path, kind, space, dcpl=create, lcpl=self._links)
+        path = record.dataset()
+        dataset = h5py.h5d.create(
+            self._hdf5.id, path.encode(), kind, space, dcpl=create, lcpl=self._links
+        )
         bits = np.ascontiguousarray(stored_bits(data)).reshape(shape)
         dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=kind)
+        if self._compress is None:
+            self._ranges.add(path, dataset.get_offset(), bits.nbytes, name, shape)
         # Without h5py's own attributes, which take a third of the time of a small tensor.
         attribute = h5py.h5a.create(dataset, b"ttrace_dtype", text_type, self._scalar)
         attribute.write(text, mtype=text_type)

@@ -44,6 +44,11 @@ class StepFile:
         """Whether nothing has been committed."""
         return not self._published
 
+    @property
+    def size(self) -> int:
+        """Its size after the next commit."""
+        return self._size
+
     def create(self) -> None:
         """Makes the folder and an empty temporary file."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
