@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -14,6 +16,7 @@
 #include "engine/lint_trace.h"
 #include "flags/flag_group.h"
 #include "inputs.h"
+#include "layout/mesh.h"
 #include "outputs.h"
 #include "report/terminal_text.h"
 #include "report/text_report.h"
@@ -95,6 +98,18 @@ Written write_manifest(const LintFlags& flags) {
           rebuilt.findings};
 }
 
+void lint_ranges(const trace::Source& source, engine::LintResult& result) {
+  std::set<std::string> files;
+  for (const std::uint64_t rank : layout::ranks_of(source.manifest())) {
+    if (!source.rank_problem(rank)) files.insert(source.rank_file(rank));
+  }
+  for (const std::string& file : files) {
+    trace::hdf5::RangeCheck check = trace::hdf5::check_ranges(file);
+    std::move(check.findings.begin(), check.findings.end(), std::back_inserter(result.findings));
+    if (!check.warning.empty()) result.warnings.push_back(std::move(check.warning));
+  }
+}
+
 int run_lint(const LintFlags& flags) {
   Written written;
   if (flags.write) written = write_manifest(flags);
@@ -107,6 +122,7 @@ int run_lint(const LintFlags& flags) {
     }
   }
   if (!flags.options.manifest_only) {
+    lint_ranges(*source, result);
     for (std::string& stray : files_of_no_rank(flags.trace, *source)) {
       result.findings.push_back(std::move(stray));
     }

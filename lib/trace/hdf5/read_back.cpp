@@ -84,12 +84,15 @@ void WrittenChecksums::begin(const std::string& dataset, const DatasetFacts& fac
   datasets_[dataset].facts = facts;
 }
 
+DatasetFacts WrittenChecksums::facts_of(const std::string& dataset) const {
+  const std::lock_guard lock(mutex_);
+  return datasets_.at(dataset).facts;
+}
+
 void WrittenChecksums::add(const std::string& dataset, const Box& box,
                            std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
-  std::unique_lock lock(mutex_);
-  const DatasetFacts facts = datasets_.at(dataset).facts;
-  lock.unlock();
+  const DatasetFacts facts = facts_of(dataset);
   std::uint64_t sum = 0;
   std::size_t done = 0;
   for_each_band(tensor::whole(facts.shape), box, [&](const Box& band) {
@@ -98,7 +101,7 @@ void WrittenChecksums::add(const std::string& dataset, const Box& box,
     sum +=
         checksum_of_box(facts.shape, common, bytes.subspan(std::exchange(done, done + size), size));
   });
-  lock.lock();
+  const std::lock_guard lock(mutex_);
   Written& written = datasets_.at(dataset);
   written.boxes.push_back(box);
   written.sum += sum;

@@ -23,6 +23,8 @@ class WrittenChecksums {
   // The dataset is there. To be called before add().
   void begin(const std::string& dataset, const DatasetFacts& facts);
 
+  DatasetFacts facts_of(const std::string& dataset) const;
+
   // Adds the dense, row-major elements of a box. No element may be added twice. The box is kept, in
   // about 100 bytes.
   void add(const std::string& dataset, const tensor::Box& box, std::span<const std::byte> bytes);
@@ -41,7 +43,7 @@ class WrittenChecksums {
   // The checksum of the same boxes as they are stored.
   static std::uint64_t sum_in(const Dataset& stored, const Written& written);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::string, Written> datasets_;
 };
 

@@ -20,6 +20,7 @@
 #include "trace/hdf5/fingerprint.h"
 #include "trace/hdf5/foreign_file.h"
 #include "trace/hdf5/library/file.h"
+#include "trace/hdf5/sealed_ranges.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {
@@ -172,9 +173,11 @@ class DirectoryTrace : public Source {
 
   std::optional<std::string> rank_problem(std::uint64_t rank) const override {
     if (!is_present(rank)) return absence_of(rank);
-    if (direct_file_of(rank)) return std::nullopt;
+    if (ranges_of(rank)) return std::nullopt;
     try {
-      file_of(rank);
+      const auto file = file_of(rank);
+      // It will have been closed before its tensors are read.
+      if (!present_ || present_->size() > kMostOpenFiles) keep_ranges(rank, *file);
       return std::nullopt;
     } catch (const base::InputError& error) {
       return error.what();
@@ -182,10 +185,12 @@ class DirectoryTrace : public Source {
   }
 
   std::unique_ptr<Dataset> open(std::uint64_t rank, const std::string& dataset) const override {
-    if (const auto direct = direct_file_of(rank)) {
-      if (auto opened = direct->open(dataset)) return opened;
+    if (const auto ranges = ranges_of(rank)) {
+      if (auto opened = ranges->open(dataset)) return opened;
     }
-    return file_of(rank)->open_dataset(dataset);
+    const auto file = file_of(rank);
+    keep_ranges(rank, *file);
+    return file->open_dataset(dataset);
   }
 
  private:
@@ -206,10 +211,18 @@ class DirectoryTrace : public Source {
     return base::concat(rank_file(rank), ": ", base::reading_problem(ENOENT));
   }
 
-  std::shared_ptr<const DirectFile> direct_file_of(std::uint64_t rank) const {
+  std::shared_ptr<const range::RangeFile> ranges_of(std::uint64_t rank) const {
     const std::lock_guard lock(mutex_);
-    const auto found = direct_.find(rank);
-    return found == direct_.end() ? nullptr : found->second;
+    const auto found = ranges_.find(rank);
+    return found == ranges_.end() ? nullptr : found->second;
+  }
+
+  // Every tensor visits all ranks again in the same order, so the first ranks are kept.
+  void keep_ranges(std::uint64_t rank, const File& file) const {
+    const auto ranges = file.ranges();
+    if (!ranges) return;
+    const std::lock_guard lock(mutex_);
+    ranges_.emplace(rank, ranges);
   }
 
   // Keeps the files that were used last open. A run of thousands of ranks has more files than a
@@ -233,8 +246,6 @@ class DirectoryTrace : public Source {
       throw;
     }
     if (open_.size() > kMostOpenFiles) open_.pop_back();
-    // Every tensor visits all ranks again in the same order, so the first ranks are kept.
-    if (const auto direct = open_.front().second->direct()) direct_.emplace(rank, direct);
     return open_.front().second;
   }
 
@@ -245,7 +256,7 @@ class DirectoryTrace : public Source {
   mutable std::mutex mutex_;
   mutable std::list<std::pair<std::uint64_t, std::shared_ptr<const File>>> open_;
   mutable std::map<std::uint64_t, std::string> problems_;
-  mutable std::unordered_map<std::uint64_t, std::shared_ptr<const DirectFile>> direct_;
+  mutable std::unordered_map<std::uint64_t, std::shared_ptr<const range::RangeFile>> ranges_;
 };
 
 }  // namespace
@@ -285,6 +296,43 @@ std::string rank_file_name(std::uint64_t rank) {
   std::snprintf(buffer.data(), buffer.size(), "rank_%05llu.h5",
                 static_cast<unsigned long long>(rank));
   return buffer.data();
+}
+
+RangeCheck check_ranges(const std::string& path) {
+  RangeCheck check;
+  const auto file = File::open(path);
+  const auto find = [&](const auto&... parts) {
+    check.findings.push_back(base::concat(path, ": ", base::printable(base::concat(parts...))));
+  };
+  std::optional<PlacedTable> table;
+  try {
+    table = file->ranges_table();
+    if (!table) return check;
+    require_sealed(table->text, table->at, *file->opened());
+  } catch (const base::InputError& error) {
+    check.warning = base::concat(path, ": ", base::printable(error.what()),
+                                 ", so HDF5 opens its tensors, which takes longer");
+    return check;
+  }
+  range::for_each_range(table->text, [&](std::string_view name, const range::StoredRange& range) {
+    try {
+      const auto stored = file->open_by_library(std::string(name));
+      const DatasetFacts& facts = stored->facts();
+      if (facts.dtype == range.facts.dtype && facts.shape == range.facts.shape &&
+          stored->offset() == range.offset) {
+        return;
+      }
+      const auto describe = [](const DatasetFacts& of, std::optional<std::uint64_t> at) {
+        return base::concat(tensor::dtype_name(of.dtype), " ", tensor::to_string(of.shape),
+                            at ? base::concat(" at byte ", *at) : " in pieces");
+      };
+      find(name, ": the table of ranges has it as ", describe(range.facts, range.offset),
+           ", HDF5 as ", describe(facts, stored->offset()));
+    } catch (const base::InputError& error) {
+      find("its table of ranges has ", name, ", which HDF5 cannot open: ", error.what());
+    }
+  });
+  return check;
 }
 
 std::vector<std::uint64_t> ranks_with_files(const std::string& directory) {

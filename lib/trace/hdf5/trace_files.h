@@ -28,6 +28,16 @@ std::string library_version();
 // Returns "rank_00003.h5", the name of a rank's file in a run's folder.
 std::string rank_file_name(std::uint64_t rank);
 
+// What is wrong with the table of ranges of a trace's file (trace/range/range_table.h).
+struct RangeCheck {
+  std::vector<std::string> findings;  // entries that HDF5 contradicts
+  std::string warning;                // why the table is not used, or empty
+};
+
+// Holds every entry against the library. Nothing is wrong with a file without a table. Throws as
+// open_trace() if the file cannot be opened.
+RangeCheck check_ranges(const std::string& file);
+
 // The memory that all open datasets together may keep of their inflated chunks. A run with many
 // replicas has many datasets open at the same time.
 struct ChunkMemory {

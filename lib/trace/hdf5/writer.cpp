@@ -1,5 +1,6 @@
 #include "trace/hdf5/writer.h"
 
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "trace/hdf5/library/file.h"
 #include "trace/hdf5/library/stored_dataset.h"
 #include "trace/hdf5/read_back.h"
+#include "trace/hdf5/sealed_ranges.h"
 #include "trace/hdf5/trace_files.h"
 
 namespace ttrace::trace::hdf5 {
@@ -86,6 +88,7 @@ class FileSink : public Sink {
     const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
     H5Pset_obj_track_times(creation.get(), false);
     set_storage(creation.get(), storage);
+    has_chunks_ = has_chunks_ || !storage.chunk.empty();
     Handle object(H5Dcreate2(file_.get(), dataset.c_str(), type.get(), space.get(), links_.get(),
                              creation.get(), H5P_DEFAULT),
                   H5Dclose);
@@ -107,7 +110,12 @@ class FileSink : public Sink {
   void finish(const Manifest& manifest) override {
     const std::string text = manifest_text(manifest);
     write_manifest(text);
+    // What lies beside the tensors is read when the file is: chunks would be.
+    if (has_chunks_) ranges_.clear();
+    const std::string table = ranges_.empty() ? "" : range::table_text(ranges_);
+    const std::uint64_t at = table.empty() ? 0 : write_ranges(table);
     close_file();
+    if (!table.empty()) seal(table, at);
     read_back(text);
     output_.put_in_place();
   }
@@ -127,8 +135,7 @@ class FileSink : public Sink {
     if (!file_.close_now()) throw failure("cannot be written");
   }
 
-  void store(const std::string& dataset, const tensor::Box& box,
-             std::span<const std::byte> bytes) const {
+  void store(const std::string& dataset, const tensor::Box& box, std::span<const std::byte> bytes) {
     const LibraryLock lock;
     Handle object(H5Dopen2(file_.get(), dataset.c_str(), H5P_DEFAULT), H5Dclose);
     if (!object) throw failure(base::concat(dataset, " was never created"));
@@ -139,7 +146,39 @@ class FileSink : public Sink {
         0) {
       throw failure(base::concat(dataset, " cannot be written"));
     }
+    if (const haddr_t offset = H5Dget_offset(object.get()); offset != HADDR_UNDEF) {
+      ranges_[dataset] = {written_.facts_of(dataset), offset};
+    }
+    H5Eclear2(H5E_DEFAULT);
     close(object, dataset);
+  }
+
+  // Returns where the table lies in the file.
+  std::uint64_t write_ranges(const std::string& table) const {
+    const LibraryLock lock;
+    const hsize_t bytes = table.size();
+    const Handle space(H5Screate_simple(1, &bytes, nullptr), H5Sclose);
+    const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+    H5Pset_obj_track_times(creation.get(), false);
+    Handle object(H5Dcreate2(file_.get(), kRangesDataset, H5T_STD_U8LE, space.get(), links_.get(),
+                             creation.get(), H5P_DEFAULT),
+                  H5Dclose);
+    if (!object ||
+        H5Dwrite(object.get(), H5T_STD_U8LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, table.data()) < 0) {
+      throw failure(base::concat(kRangesDataset, " cannot be written"));
+    }
+    const haddr_t at = H5Dget_offset(object.get());
+    close(object, kRangesDataset);
+    return at;
+  }
+
+  void seal(const std::string& table, std::uint64_t at) const {
+    try {
+      seal_ranges(output_.unfinished_path(), table, at);
+    } catch (const base::InputError& error) {
+      throw base::output_error(output_.path(), ": ", kRangesDataset, " cannot be written (",
+                               error.what(), ")");
+    }
   }
 
   // Holds the closed file against what was written to it.
@@ -192,6 +231,8 @@ class FileSink : public Sink {
   Handle file_;
   Handle links_;
   WrittenChecksums written_;
+  bool has_chunks_ = false;                           // under the lock, as the next
+  std::map<std::string, range::StoredRange> ranges_;  // of contiguous datasets
 };
 
 }  // namespace

@@ -15,10 +15,10 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "trace/hdf5/direct/raw_range.h"
 #include "trace/hdf5/library/checked_driver.h"
 #include "trace/hdf5/library/library.h"
 #include "trace/hdf5/trace_files.h"
+#include "trace/range/raw_range.h"
 
 namespace ttrace::trace::hdf5 {
 
@@ -196,7 +196,7 @@ void ChunkedRange::load(const tensor::Shape& origin, std::vector<std::byte>& val
   values.resize(chunk_bytes_);
   std::vector<std::byte>& raw = deflated ? stored_ : (shuffled ? inflated_ : values);
   raw.resize(stored.bytes);
-  RawRange{descriptor_, stored.offset, stored.bytes}.read_all(raw, what);
+  range::RawRange{descriptor_, stored.offset, stored.bytes}.read_all(raw, what);
   if (deflated) {
     std::vector<std::byte>& target = shuffled ? inflated_ : values;
     target.resize(chunk_bytes_);

@@ -9,8 +9,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "trace/hdf5/direct/raw_range.h"
-#include "trace/hdf5/direct/read_window.h"
+#include "trace/range/raw_range.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {
@@ -198,6 +197,16 @@ std::optional<std::uint64_t> address_of(hid_t object) {
   return std::nullopt;
 }
 
+// Whether addresses in the file have 8 bytes and count from its start: the superblock (II.A of the
+// format's specification) stands there. The library would copy a list of properties to say so,
+// which takes longer than the rest of reading an attribute.
+bool counts_from_start(const OpenFile& file, const std::string& what) {
+  const auto block = read_header_bytes(file, 0, std::min<std::uint64_t>(16, file.end), what);
+  if (!block || block->size() < 16 || !is_signed(*block, "\x89HDF\r\n\x1a\n")) return false;
+  const std::size_t sizes = number_at(*block, 8, 1) < 2 ? 13 : 9;
+  return number_at(*block, sizes, 1) == 8 && number_at(*block, sizes + 1, 1) == 8;
+}
+
 }  // namespace
 
 std::uint64_t number_at(Bytes bytes, std::size_t at, std::size_t width) {
@@ -214,8 +223,7 @@ std::optional<std::vector<std::byte>> read_header_bytes(const OpenFile& file, st
   if (bytes > kLargestHeaderBlock || offset > file.end || bytes > file.end - offset)
     return std::nullopt;
   std::vector<std::byte> block(bytes);
-  if (read_in_window(file, offset, block, Unwritten::kWhenFilled)) return block;
-  RawRange{file.descriptor, offset, bytes}.read_all(block, what);
+  range::RawRange{file.descriptor, offset, bytes}.read_all(block, what);
   return block;
 }
 
@@ -276,7 +284,7 @@ std::optional<std::string> fixed_string(const AttributeMessage& attribute) {
 std::optional<AttributeValue> read_attribute(hid_t object, const std::string& name,
                                              const std::string& what) {
   const auto file = open_file_of(object);
-  if (!file || !counts_from_start(object)) return std::nullopt;
+  if (!file || !counts_from_start(*file, what)) return std::nullopt;
   const auto address = address_of(object);
   if (!address) return std::nullopt;
   const auto messages = read_header_messages(*file, *address, what);
@@ -292,17 +300,6 @@ std::optional<AttributeValue> read_attribute(hid_t object, const std::string& na
     if (attribute->name == name) return value_of(*attribute, *file, what);
   }
   return std::nullopt;
-}
-
-bool counts_from_start(hid_t object) {
-  const Handle file(H5Iget_file_id(object), H5Fclose);
-  const Handle creation(H5Fget_create_plist(file.get()), H5Pclose);
-  hsize_t user_block = 1;
-  std::size_t address_bytes = 0;
-  std::size_t size_bytes = 0;
-  return H5Pget_userblock(creation.get(), &user_block) >= 0 && user_block == 0 &&
-         H5Pget_sizes(creation.get(), &address_bytes, &size_bytes) >= 0 && address_bytes == 8 &&
-         size_bytes == 8;
 }
 
 }  // namespace ttrace::trace::hdf5

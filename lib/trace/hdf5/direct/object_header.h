@@ -3,8 +3,7 @@
 //
 // HDF5 1.10 decodes a damaged attribute without checking where it ends (H5O_attr_decode), so that
 // reports showed the memory behind it, different in every run. Here every length is checked against
-// the message that holds it. direct_file.h has a faster reader for the commonest headers of
-// datasets.
+// the message that holds it.
 #pragma once
 
 #include <cstddef>
@@ -68,8 +67,5 @@ using AttributeValue = std::variant<std::monostate, std::string, std::uint64_t>;
 // LibraryLock.
 std::optional<AttributeValue> read_attribute(hid_t object, const std::string& name,
                                              const std::string& what);
-
-// Whether addresses in the file behind `object` have 8 bytes and count from its start.
-bool counts_from_start(hid_t object);
 
 }  // namespace ttrace::trace::hdf5

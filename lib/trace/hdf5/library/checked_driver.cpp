@@ -25,7 +25,6 @@ struct CheckedFile {
   int descriptor = -1;
   haddr_t end = 0;  // size of the file
   timespec changed{};
-  std::uint64_t opening = 0;
   haddr_t allocated = 0;  // what HDF5 believes to be in use
   dev_t device = 0;
   ino_t inode = 0;
@@ -40,9 +39,6 @@ std::set<const void*>& open_files() {
   static std::set<const void*> files;
   return files;
 }
-
-// How many files were opened; the library's lock guards it.
-std::uint64_t openings = 0;
 
 // Why the last file could not be opened; the library's lock guards it.
 int open_error = 0;
@@ -65,7 +61,6 @@ H5FD_t* open_file(const char* name, unsigned flags, hid_t, haddr_t) {
   file->descriptor = descriptor;
   file->end = static_cast<haddr_t>(status.st_size);
   file->changed = status.st_mtim;
-  file->opening = ++openings;
   file->device = status.st_dev;
   file->inode = status.st_ino;
   open_files().insert(file.get());
@@ -172,32 +167,7 @@ std::optional<OpenFile> open_file_of(hid_t object) {
   }
   if (!open_files().contains(opened)) return std::nullopt;
   const auto& checked = *static_cast<const CheckedFile*>(opened);
-  return OpenFile{checked.descriptor, checked.end, checked.changed, checked.opening};
-}
-
-namespace {
-
-bool is_as_opened(const OpenFile& file, const struct stat& now) {
-  return static_cast<std::uint64_t>(now.st_size) == file.end &&
-         now.st_mtim.tv_sec == file.changed.tv_sec && now.st_mtim.tv_nsec == file.changed.tv_nsec;
-}
-
-}  // namespace
-
-bool OpenFile::is_unchanged() const {
-  struct stat now {};
-  return ::fstat(descriptor, &now) == 0 && is_as_opened(*this, now);
-}
-
-void OpenFile::require_unchanged(const std::string& what) const {
-  struct stat now {};
-  if (::fstat(descriptor, &now) != 0) {
-    throw base::input_error(what, ": cannot be read (", base::reading_problem(errno), ")");
-  }
-  if (is_as_opened(*this, now)) return;
-  throw base::input_error(what,
-                          ": the file has been written since it was opened; compare again when "
-                          "the job that writes it is done");
+  return OpenFile{checked.descriptor, checked.end, checked.changed};
 }
 
 }  // namespace ttrace::trace::hdf5

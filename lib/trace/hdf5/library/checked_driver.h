@@ -7,11 +7,11 @@
 #pragma once
 
 #include <cstdint>
-#include <ctime>
 #include <optional>
 #include <string>
 
 #include "trace/hdf5/library/library.h"
+#include "trace/range/open_file.h"
 
 namespace ttrace::trace::hdf5 {
 
@@ -26,17 +26,7 @@ int last_open_error();
 int first_read_error();
 void forget_read_error();
 
-struct OpenFile {
-  int descriptor = -1;        // open as long as HDF5 keeps the file open
-  std::uint64_t end = 0;      // size of the file when it was opened
-  timespec changed = {0, 0};  // and when it had last been written
-  std::uint64_t opening = 0;  // its number among all that this process opened, from 1 on; 0: none
-
-  // Whether the file has its size and time of then.
-  bool is_unchanged() const;
-  // Throws an input error naming `what` if the file has been written since.
-  void require_unchanged(const std::string& what) const;
-};
+using range::OpenFile;
 
 // The file behind `object` (a dataset of it), if the driver opened it. Hold a LibraryLock.
 std::optional<OpenFile> open_file_of(hid_t object);

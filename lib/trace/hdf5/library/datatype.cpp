@@ -83,32 +83,6 @@ Handle make_datatype(DType dtype) {
   throw base::internal_error("nothing is stored as ", tensor::dtype_name(dtype));
 }
 
-std::optional<DType> recognise_stored_datatype(std::span<const std::byte> message) {
-  // The types as the library writes them, without the two bytes that mark a datatype.
-  static const auto known = [] {
-    const LibraryLock lock;
-    std::vector<std::vector<std::byte>> encoded;
-    for (const DType dtype : tensor::kAllDTypes) {
-      const Handle type = make_datatype(dtype);
-      std::size_t size = 0;
-      H5Tencode(type.get(), nullptr, &size);
-      std::vector<std::byte>& bytes = encoded.emplace_back(size);
-      if (size <= 2 || H5Tencode(type.get(), bytes.data(), &size) < 0) {
-        throw base::internal_error("encoding an HDF5 type: ", last_error());
-      }
-      bytes.erase(bytes.begin(), bytes.begin() + 2);
-    }
-    return encoded;
-  }();
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    if (message.size() >= known[i].size() &&
-        std::equal(known[i].begin(), known[i].end(), message.begin())) {
-      return tensor::kAllDTypes[i];
-    }
-  }
-  return std::nullopt;
-}
-
 std::optional<DType> recognise_datatype(hid_t type) {
   const LibraryLock lock;
   // Made once, and never closed: a trace has many datasets.

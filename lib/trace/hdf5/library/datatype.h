@@ -14,10 +14,6 @@ namespace ttrace::trace::hdf5 {
 // The type of schemas/trace-v2.md for `dtype`.
 Handle make_datatype(tensor::DType dtype);
 
-// The element type that a datatype message of an object header describes exactly, or nothing; what
-// follows the description is padding. Hold no LibraryLock.
-std::optional<tensor::DType> recognise_stored_datatype(std::span<const std::byte> message);
-
 // The element type that `type` describes exactly, or nothing (another byte order, width or layout).
 std::optional<tensor::DType> recognise_datatype(hid_t type);
 

@@ -1,26 +1,25 @@
 #include "trace/hdf5/library/file.h"
 
-#if H5_VERSION_GE(1, 12, 0)
-#include <H5VLnative.h>
-#endif
-
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <filesystem>
-#include <new>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "trace/hdf5/direct/chunked_range.h"
 #include "trace/hdf5/direct/object_header.h"
-#include "trace/hdf5/direct/raw_range.h"
 #include "trace/hdf5/foreign_file.h"
 #include "trace/hdf5/library/checked_driver.h"
 #include "trace/hdf5/library/library.h"
 #include "trace/hdf5/library/stored_dataset.h"
+#include "trace/hdf5/sealed_ranges.h"
+#include "trace/range/raw_range.h"
 
 namespace ttrace::trace::hdf5 {
 namespace {
@@ -61,9 +60,8 @@ auto reading(const std::string& file, const std::string& what, int& failed, cons
 
 // A step of a path must be a real member of its group: a soft or external link could lead out of
 // the file. `from` is the file or a group, `step` a path from there, `name` the step in full.
-// Returns the address of its object header.
-haddr_t require_hard_link(hid_t from, const std::string& step, const std::string& path,
-                          const std::string& dataset, const std::string& name) {
+H5L_info_t require_hard_link(hid_t from, const std::string& step, const std::string& path,
+                             const std::string& dataset, const std::string& name) {
   H5L_info_t info;
   if (H5Lget_info(from, step.c_str(), &info, H5P_DEFAULT) < 0) {
     H5Eclear2(H5E_DEFAULT);
@@ -74,7 +72,17 @@ haddr_t require_hard_link(hid_t from, const std::string& step, const std::string
                             ": a soft or external link, which a trace may not contain; write the "
                             "dataset into the file itself");
   }
-  return header_address(from, info);
+  return info;
+}
+
+// Opens what the hard link `info` leads to, in the file that `from` is in: without looking for its
+// name once more.
+Handle open_linked(hid_t from, const H5L_info_t& info) {
+#if H5_VERSION_GE(1, 12, 0)
+  return {H5Oopen_by_token(from, info.u.token), H5Oclose};
+#else
+  return {H5Oopen_by_addr(from, info.u.address), H5Oclose};
+#endif
 }
 
 // The length that a contiguous string of variable length states; nothing if it is unknown.
@@ -86,7 +94,7 @@ std::optional<std::uint64_t> stated_length(hid_t object, const std::optional<Ope
     return std::nullopt;
   }
   std::array<std::byte, 4> bytes{};
-  RawRange{opened->descriptor, offset, bytes.size()}.read_all(bytes, what);
+  range::RawRange{opened->descriptor, offset, bytes.size()}.read_all(bytes, what);
   return number_at(bytes, 0, bytes.size());
 }
 
@@ -96,106 +104,24 @@ void require_readable_length(std::uint64_t bytes, const std::string& what) {
                           " (1 GiB) are read; no manifest is that large");
 }
 
-struct Listing {
-  GroupListing members;
-  std::size_t left = 0;
-};
+// Opening as many takes half a second.
+constexpr std::size_t kManyOpened = 10'000;
 
-herr_t add_member(hid_t group, const char* name, const H5L_info_t* info, void* to) {
-  auto& listing = *static_cast<Listing*>(to);
-  // A damaged group may have more members than it says.
-  if (listing.left == 0) return -1;
-  --listing.left;
-  if (info->type != H5L_TYPE_HARD) return 0;
-  try {
-    listing.members.add(name, header_address(group, *info));
-  } catch (const std::bad_alloc&) {
-    return -1;  // an exception may not pass through the library
-  }
-  return 0;
+// By the library, though their elements lie in one piece, in all files of the process.
+std::atomic<std::size_t> slowly_opened{0};
+
+void warn_of_slow_opening(const std::string& path, std::string_view why) {
+  static std::atomic<bool> has_warned{false};
+  if (has_warned.exchange(true)) return;
+  base::warn(base::concat(base::printable(path), ": ", base::printable(why),
+                          ", so HDF5 opens its tensors one at a time, which takes 50 µs each and "
+                          "changes no result; `ttrace merge` writes the trace anew with a table"));
 }
-
-// Gives the library room for all that it reads of a large group while it lives. A group is listed
-// in the order of the hashes of its names, which jumps about in the blocks that hold them: of a
-// million members, the library read and checked most blocks many times, as it kept 2 MiB of them.
-class RoomForListing {
- public:
-  RoomForListing(hid_t group, hsize_t members) : file_(H5Iget_file_id(group), H5Fclose) {
-    constexpr hsize_t kFew = 4096;  // fit in what the library keeps
-    constexpr hsize_t kBytesPerMember = 128;
-    constexpr hsize_t kMostBytes = hsize_t{128} << 20;  // the library's own limit
-    if (members <= kFew) return;
-    usual_.version = H5AC__CURR_CACHE_CONFIG_VERSION;
-    if (H5Fget_mdc_config(file_.get(), &usual_) < 0) {
-      H5Eclear2(H5E_DEFAULT);
-      return;
-    }
-    H5AC_cache_config_t roomy = usual_;
-    roomy.set_initial_size = true;
-    roomy.max_size = static_cast<std::size_t>(std::min(members * kBytesPerMember, kMostBytes));
-    roomy.max_size = std::max(roomy.max_size, usual_.max_size);
-    roomy.initial_size = roomy.max_size;
-    changed_ = H5Fset_mdc_config(file_.get(), &roomy) >= 0;
-    H5Eclear2(H5E_DEFAULT);
-  }
-  ~RoomForListing() {
-    if (!changed_) return;
-    usual_.set_initial_size = true;
-    H5Fset_mdc_config(file_.get(), &usual_);
-    H5Eclear2(H5E_DEFAULT);
-  }
-  // Gives back what the library has kept of the group, 150 bytes a member: nobody will look there
-  // again. Call it once the group was listed to its end.
-  void forget(hid_t group) {
-    if (!changed_) return;
-    H5Grefresh(group);
-    H5garbage_collect();
-    H5Eclear2(H5E_DEFAULT);
-  }
-  RoomForListing(const RoomForListing&) = delete;
-  RoomForListing& operator=(const RoomForListing&) = delete;
-
- private:
-  Handle file_;
-  H5AC_cache_config_t usual_{};
-  bool changed_ = false;
-};
 
 }  // namespace
 
-haddr_t header_address(hid_t object, const H5L_info_t& info) {
-#if H5_VERSION_GE(1, 12, 0)
-  haddr_t address = HADDR_UNDEF;
-  H5VLnative_token_to_addr(object, info.u.token, &address);
-  return address;
-#else
-  static_cast<void>(object);
-  return info.u.address;
-#endif
-}
-
-std::optional<GroupListing> list_group(hid_t group, std::size_t most) {
-  H5G_info_t info;
-  if (H5Gget_info(group, &info) < 0 || info.nlinks > most) {
-    H5Eclear2(H5E_DEFAULT);
-    return std::nullopt;
-  }
-  Listing listing{{}, info.nlinks};
-  listing.members.reserve(info.nlinks);
-  RoomForListing room(group, info.nlinks);
-  if (H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, add_member, &listing) < 0) {
-    H5Eclear2(H5E_DEFAULT);
-    return std::nullopt;
-  }
-  room.forget(group);
-  listing.members.settle();
-  return std::move(listing.members);
-}
-
 File::File(std::string path, Handle file)
-    : path_(std::move(path)), file_(std::move(file)), opened_(open_file_of(file_.get())) {
-  if (opened_ && counts_from_start(file_.get())) direct_ = DirectFile::of(path_, *opened_);
-}
+    : path_(std::move(path)), file_(std::move(file)), opened_(open_file_of(file_.get())) {}
 
 std::shared_ptr<const File> File::open(const std::string& path) {
   std::error_code error;
@@ -268,30 +194,11 @@ const Handle& File::group_of(const std::string& dataset) const {
   return groups_.emplace(name, std::move(group)).first->second;
 }
 
-// Returns null if the dataset has to be opened through the library. Looks up all members of its
-// group at once: one by one, each would wait for the lock of the library.
-std::unique_ptr<Dataset> File::open_past_library(const std::string& dataset) const {
-  const std::size_t slash = dataset.rfind('/');
-  const std::string group = dataset.substr(0, slash);
-  if (direct_->has_listing(group)) return direct_->open(dataset);
-  const haddr_t address = reading(path_, path_ + ": " + dataset, failed_read_, [&] {
-    // Another thread may have listed it meanwhile.
-    if (direct_->has_listing(group)) return HADDR_UNDEF;
-    const hid_t opened = group_of(dataset).get();
-    if (auto listing = list_group(opened, DirectFile::room())) {
-      direct_->add_listing(group, *std::move(listing));
-      return HADDR_UNDEF;
-    }
-    return require_hard_link(opened, dataset.substr(slash + 1), path_, dataset, dataset);
-  });
-  return address == HADDR_UNDEF ? direct_->open(dataset) : direct_->open_at(address, dataset);
-}
-
 Handle File::open_object(const std::string& dataset) const {
   const Handle& group = group_of(dataset);
   const std::string member = dataset.substr(dataset.rfind('/') + 1);
-  require_hard_link(group.get(), member, path_, dataset, dataset);
-  Handle object(H5Oopen(group.get(), member.c_str(), H5P_DEFAULT), H5Oclose);
+  const H5L_info_t link = require_hard_link(group.get(), member, path_, dataset, dataset);
+  Handle object = open_linked(group.get(), link);
   if (!object || H5Iget_type(object.get()) != H5I_DATASET) {
     H5Eclear2(H5E_DEFAULT);
     throw base::input_error(path_, ": ", dataset, ": not a dataset");
@@ -300,12 +207,52 @@ Handle File::open_object(const std::string& dataset) const {
 }
 
 std::unique_ptr<Dataset> File::open_dataset(const std::string& dataset) const {
-  if (direct_) {
-    if (auto opened = open_past_library(dataset)) return opened;
+  if (const auto known = ranges()) {
+    if (auto opened = known->open(dataset)) return opened;
   }
+  auto opened = open_by_library(dataset);
+  if (opened->offset() && ++slowly_opened == kManyOpened) {
+    warn_of_slow_opening(path_, "has no table of ranges, as files of older collectors");
+  }
+  return opened;
+}
+
+std::unique_ptr<StoredDataset> File::open_by_library(const std::string& dataset) const {
   return reading(path_, path_ + ": " + dataset, failed_read_, [&] {
     return std::make_unique<StoredDataset>(path_, dataset, open_object(dataset), opened_);
   });
+}
+
+std::optional<PlacedTable> File::ranges_table() const {
+  if (!has(kRangesDataset)) return std::nullopt;
+  std::unique_ptr<StoredDataset> stored;
+  try {
+    stored = open_by_library(kRangesDataset);
+  } catch (const base::InputError&) {
+    // A group, a link or a type that no tensor has.
+  }
+  const DatasetFacts facts = stored ? stored->facts() : DatasetFacts{};
+  if (!stored || !stored->offset() || facts.dtype != tensor::DType::kUInt8 ||
+      facts.shape.size() != 1 || facts.shape[0] > kLargestRangesTable) {
+    throw base::input_error("what stands at ", kRangesDataset, " is no table of ranges");
+  }
+  std::string text(facts.shape[0], '\0');
+  stored->read(tensor::whole(facts.shape), std::as_writable_bytes(std::span(text)));
+  return PlacedTable{std::move(text), *stored->offset()};
+}
+
+std::shared_ptr<const range::RangeFile> File::ranges() const {
+  std::call_once(looked_for_ranges_, [&] {
+    try {
+      const auto table = opened_ ? ranges_table() : std::nullopt;
+      if (!table) return;
+      ranges_ =
+          range::RangeFile::of(path_, *opened_, require_sealed(table->text, table->at, *opened_));
+    } catch (const base::InputError& error) {
+      warn_of_slow_opening(path_, error.what());
+    }
+  });
+  return ranges_;
 }
 
 std::string File::read_string(const std::string& dataset) const {

@@ -4,15 +4,23 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
-#include "trace/hdf5/direct/direct_file.h"
 #include "trace/hdf5/library/checked_driver.h"
 #include "trace/hdf5/library/library.h"
+#include "trace/hdf5/library/stored_dataset.h"
+#include "trace/range/range_file.h"
 #include "trace/source.h"
 
 namespace ttrace::trace::hdf5 {
+
+// A table of ranges, and where in the file it stands.
+struct PlacedTable {
+  std::string text;
+  std::uint64_t at = 0;
+};
 
 class File {
  public:
@@ -20,18 +28,28 @@ class File {
   static std::shared_ptr<const File> open(const std::string& path);
 
   const std::string& path() const { return path_; }
+  // The file below the library, if that is known.
+  const std::optional<OpenFile>& opened() const { return opened_; }
 
   // Throws an input error naming file and dataset: absent, reached through a link, stored elsewhere
   // or virtual, compressed by a filter that is not built in, of an element type the format lacks.
   std::unique_ptr<Dataset> open_dataset(const std::string& dataset) const;
+
+  // The same, by the library alone.
+  std::unique_ptr<StoredDataset> open_by_library(const std::string& dataset) const;
 
   bool has(const std::string& dataset) const;
 
   // The scalar string dataset `dataset` (fixed or variable length).
   std::string read_string(const std::string& dataset) const;
 
-  // The same file without the library, which outlives this; or null.
-  std::shared_ptr<const DirectFile> direct() const { return direct_; }
+  // Its table of ranges, not looked at; nothing if it has none. Throws an input error, without the
+  // file's name, if what stands in its place is none.
+  std::optional<PlacedTable> ranges_table() const;
+  // Its tensors by that table, without the library; outlives this. Null if the file has none, or is
+  // not what the table was made for, of which the first such file of the process warns. Hold no
+  // LibraryLock.
+  std::shared_ptr<const range::RangeFile> ranges() const;
 
   // A whole-number attribute of the root group, or nothing if it is absent.
   std::optional<std::uint64_t> root_attribute(const std::string& name) const;
@@ -41,24 +59,16 @@ class File {
 
   Handle open_object(const std::string& dataset) const;
   std::string string_in(const Handle& object, const std::string& what) const;
-  std::unique_ptr<Dataset> open_past_library(const std::string& dataset) const;
   const Handle& group_of(const std::string& dataset) const;
 
   std::string path_;
   Handle file_;
   std::optional<OpenFile> opened_;
-  std::shared_ptr<DirectFile> direct_;  // or null
-  mutable int failed_read_ = 0;         // errno of a read that has failed, or 0; under the lock
+  mutable std::once_flag looked_for_ranges_;
+  mutable std::shared_ptr<const range::RangeFile> ranges_;  // or null
+  mutable int failed_read_ = 0;  // errno of a read that has failed, or 0; under the lock
   mutable std::map<std::string, Handle>
       groups_;  // open, reached through hard links; under the lock
 };
-
-// Finds where the members of a group lie, all at once and in the order of the file: looking each up
-// by its name takes ten times as long. Nothing if the group has more than `most` members, or cannot
-// be listed. Hold a LibraryLock.
-std::optional<GroupListing> list_group(hid_t group, std::size_t most);
-
-// Where the hard link `info` leads to, in a file that `object` is in. Hold a LibraryLock.
-haddr_t header_address(hid_t object, const H5L_info_t& info);
 
 }  // namespace ttrace::trace::hdf5

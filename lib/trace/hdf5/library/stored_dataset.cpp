@@ -146,7 +146,7 @@ bool StoredDataset::find_raw_range() {
       H5Dget_storage_size(object_.get()) < *bytes) {
     return false;
   }
-  raw_ = RawRange{opened_->descriptor, offset, *bytes};
+  raw_ = range::RawRange{opened_->descriptor, offset, *bytes};
   return true;
 }
 

@@ -8,9 +8,9 @@
 
 #include "tensor/box.h"
 #include "trace/hdf5/direct/chunked_range.h"
-#include "trace/hdf5/direct/raw_range.h"
 #include "trace/hdf5/library/checked_driver.h"
 #include "trace/hdf5/library/library.h"
+#include "trace/range/raw_range.h"
 #include "trace/source.h"
 
 namespace ttrace::trace::hdf5 {
@@ -31,6 +31,10 @@ class StoredDataset : public Dataset {
 
   const DatasetFacts& facts() const override { return facts_; }
   void read(const tensor::Box& box, std::span<std::byte> out) const override;
+  // Where in the file the elements lie as they are, or nothing if they do not.
+  std::optional<std::uint64_t> offset() const {
+    return raw_ ? std::optional(raw_->offset) : std::nullopt;
+  }
 
  private:
   bool find_raw_range();
@@ -42,7 +46,7 @@ class StoredDataset : public Dataset {
   Handle type_;
   DatasetFacts facts_;
   std::optional<OpenFile> opened_;
-  std::optional<RawRange> raw_;  // where the elements lie in the file as they are
+  std::optional<range::RawRange> raw_;  // where the elements lie in the file as they are
   std::unique_ptr<ChunkedRange> chunked_;
 };
 

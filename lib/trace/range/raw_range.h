@@ -9,7 +9,7 @@
 
 #include "tensor/box.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::range {
 
 struct RawRange {
   int descriptor = -1;  // stays open as long as the dataset is
@@ -25,4 +25,4 @@ struct RawRange {
                 std::span<std::byte> out, const std::string& what) const;
 };
 
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::range

@@ -1,4 +1,4 @@
-#include "trace/hdf5/direct/raw_range.h"
+#include "trace/range/raw_range.h"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "tensor/run_cursor.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace::range {
 namespace {
 
 // The rows of a box are not contiguous. One call that also reads the bytes between them is faster
@@ -73,4 +73,4 @@ void RawRange::read_box(const tensor::Shape& shape, std::size_t element_bytes,
   }
 }
 
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace::range

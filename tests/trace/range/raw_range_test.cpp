@@ -1,4 +1,4 @@
-#include "trace/hdf5/direct/raw_range.h"
+#include "trace/range/raw_range.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "property/random.h"
 #include "support/temp_dir.h"
 
-namespace ttrace::trace::hdf5::raw_range_test {
+namespace ttrace::trace::range::raw_range_test {
 namespace {
 
 using tensor::Box;
@@ -83,4 +83,4 @@ TEST_CASE("a file that becomes shorter is refused, and no bytes are made up", "[
 }
 
 }  // namespace
-}  // namespace ttrace::trace::hdf5::raw_range_test
+}  // namespace ttrace::trace::range::raw_range_test

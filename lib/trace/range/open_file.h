@@ -1,0 +1,21 @@
+// A file of which bytes are read by where they lie.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <string>
+
+namespace ttrace::trace::range {
+
+struct OpenFile {
+  int descriptor = -1;        // open as long as whoever opened the file keeps it open
+  std::uint64_t end = 0;      // size of the file when it was opened
+  timespec changed = {0, 0};  // and when it had last been written
+
+  // Whether the file has its size and time of then.
+  bool is_unchanged() const;
+  // Throws an input error naming `what` if the file has been written since.
+  void require_unchanged(const std::string& what) const;
+};
+
+}  // namespace ttrace::trace::range
