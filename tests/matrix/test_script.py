@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.averaging_job import SCRIPT
-from support.ttrace_cli import ttrace_binary
+from support.ttrace_cli import REPOSITORY, ttrace_binary
 
 from ttrace_torch.matrix.__main__ import main
 from ttrace_torch.testing import MatrixError, assert_equivalent
@@ -53,6 +53,20 @@ def test_noise_runs_are_used_again_while_the_reference_has_the_same_bytes(script
     assert "made now" in origin() and "from the cache" in origin()
     data.write_text("2")
     assert "made now" in origin()
+
+
+def test_context_parallelism_is_that_of_the_script(script):
+    """The miniature trainer cuts the batch along the sequence itself."""
+    trainer = REPOSITORY / "tests" / "gallery" / "train.py"
+    script.write_text(
+        "import os, runpy, sys\n"
+        "sys.argv += ['--trace', os.environ['TTRACE_OUT'], '--microbatches', '4']\n"
+        "sys.argv += ['--perturb', os.environ.get('TTRACE_NOISE', '0')]\n"
+        f"sys.path.insert(0, {str(trainer.parent)!r})\n"
+        f"runpy.run_path({str(trainer)!r}, run_name='__main__')\n"
+    )
+    found = assert_equivalent(script, lambda layout: ["--cp", "2"] * bool(layout), ["cp2"], **FEW)
+    assert found.rows[0].word("compare") == "match"
 
 
 @pytest.mark.parametrize(

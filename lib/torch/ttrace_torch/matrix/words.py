@@ -18,6 +18,7 @@ SCHEDULES = {
 }
 _EXAMPLES = "ddp2, fsdp4, tp2, tp2+sp, fsdp2+tp2, pp2:1f1b"
 _PART = re.compile(r"(?P<name>[a-z_]+?)(?P<size>\d*)(:(?P<schedule>\w+))?")
+_OF_SCRIPTS = {"cp": "context parallelism", "ep": "expert parallelism"}
 _NAMES = ("ddp", "fsdp", "tp", "sp", "pp")
 
 
@@ -62,6 +63,11 @@ def read_word(text: str) -> Word:
     for part in str(text).strip().split("+"):
         match = _PART.fullmatch(part.strip())
         name = match["name"] if match else part
+        if name in _OF_SCRIPTS:
+            raise MatrixError(
+                f"layouts: {text!r} has {_OF_SCRIPTS[name]}, which a matrix cannot make of a "
+                "model and its batches; run a trainer that makes it, as a script and its arguments"
+            )
         if match is None or name not in _NAMES:
             raise MatrixError(
                 f"layouts: {text!r} is no layout: {part!r} is none of ddpN, fsdpN, tpN, sp and "
