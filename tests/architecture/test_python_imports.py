@@ -43,6 +43,7 @@ ORDER = (
     "trainer",
     "lightning",
     "torchtitan",
+    "torchtitan_job",
     "union",
     "private_names",
     "doctor",

@@ -10,12 +10,14 @@ import functools
 import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import agreement
 import grid
 import pytest
-from support.ttrace_cli import MATCH, REPOSITORY, run_ttrace
+from support.python_runs import run_python
+from support.ttrace_cli import MATCH, REPOSITORY, run_ttrace, ttrace_binary
 
 import ttrace_torch as tt
 from ttrace_torch.torchtitan import Callback, model_of
@@ -33,7 +35,17 @@ LAYOUTS = {
     "pp": (2, 1, {"local": 4, "degrees": {"pipeline_parallel": 2}}),
     "pp_dp": (4, 2, {"local": 2, "degrees": {"pipeline_parallel": 2, **_TWO_DP}}),
 }
-TOLD = ("param", "main_grad", "grad_norm", "optimizer_state", "param_after_step", "loss")
+MATRIX = Path(__file__).with_name("matrix_titan.py")
+MATRIX_LAYOUTS = ["ddp2", "fsdp4", "fsdp2+tp2", "tp2+sp", "pp2:1f1b"]
+TOLD = (
+    "param",
+    "main_grad",
+    "grad_norm",
+    "optimizer_state",
+    "param_after_step",
+    "loss",
+    "scalar",
+)
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +142,26 @@ def test_the_user_adds_few_lines():
     text = (REPOSITORY / "lib" / "torch" / "docs" / "torchtitan.md").read_text(encoding="utf-8")
     diff = text.split("```diff\n", 1)[1].split("```", 1)[0]
     assert len(added) == sum(line.startswith("+") for line in diff.splitlines()) == 4
+
+
+def matrix(torchtitan, tmp_path, job, *layouts):
+    """What `python -m ttrace_torch.matrix` prints, and its exit code."""
+    done = run_python(
+        ["-m", "ttrace_torch.matrix", job, "--noise", "1", "--layouts", *layouts],
+        python=torchtitan,
+        timeout=900,
+        environment={
+            "TTRACE": str(ttrace_binary()),
+            "PYTHONPATH": str(REPOSITORY / "lib" / "torch"),
+            "TMPDIR": str(tmp_path),
+        },
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_matrix_of_layouts(torchtitan, tmp_path):
+    code, text = matrix(torchtitan, tmp_path, MATRIX, *MATRIX_LAYOUTS)
+    assert (code, text.split(" by themselves")[0]) == (
+        MATCH,
+        "MATCH  5 layouts agree with one process and hold",
+    ), text

@@ -18,6 +18,8 @@ from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.placements import Partial
 from ttrace_torch.tracer import Tracer
 
+# What `loss_fn` takes besides the model's output, the second a number of the step.
+_DATA = ("labels", "global_valid_tokens")
 # The kinds whose layouts follow from the DTensors of parameters alone.
 _TOLD = ("param", "main_grad", "grad_norm", "optimizer_state", "param_after_step", "loss", "scalar")
 
@@ -46,8 +48,9 @@ class Callback:
 
     Steps are counted from 0: they are one less than `trainer.step`. Recorded are also the loss of a
     micro-batch as `loss_fn` returns it, the sum over its tokens divided by the number of all tokens
-    of the step, and the gradients before they are clipped, with their norm. Where the backend
-    `spmd_types` cuts activations, nothing tells how: then they and raw gradients are left out.
+    of the step, this number, the labels, and the gradients before they are clipped, with their
+    norm. Where the backend `spmd_types` cuts activations, nothing tells how: then they and raw
+    gradients are left out.
     """
 
     def __init__(self, trainer: Any, **arguments: Any) -> None:
@@ -88,8 +91,12 @@ def _losses_told(trainer: Any, tracer: Tracer) -> Iterator[None]:
     if loss_fn is None:
         yield
         return
+    # A load balancer cuts labels along the sequence in an order that nothing tells.
+    known = _DATA[1:] if getattr(trainer.parallel_dims, "cp_enabled", False) else _DATA
 
     def told(*given: Any, **named: Any) -> Any:
+        data = {**dict(zip(_DATA, given[1:])), **named}
+        tracer.loss_data(**{name: data[name] for name in known if name in data})
         returned = loss_fn(*given, **named)
         loss = returned[0] if isinstance(returned, tuple) else returned
         if isinstance(loss, torch.Tensor):
