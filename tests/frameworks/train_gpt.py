@@ -11,7 +11,10 @@ from megatron.core.distributed import (
     finalize_model_grads,
 )
 from megatron.core.models.gpt import GPTModel
-from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec
+from megatron.core.models.gpt.gpt_layer_specs import (
+    get_gpt_decoder_block_spec,
+    get_gpt_mtp_block_spec,
+)
 from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
 from megatron.core.pipeline_parallel import get_forward_backward_func
 from megatron.core.transformer import MLATransformerConfig, TransformerConfig
@@ -42,11 +45,22 @@ def block_spec(config, vp_stage=None):
     return spec
 
 
+def ahead_spec(config, spec, vp_stage=None):
+    """What predicts further tokens."""
+    spec = get_gpt_mtp_block_spec(config, spec, use_transformer_engine=False, vp_stage=vp_stage)
+    for layer in spec.layer_specs if spec else ():
+        for norm in ("enorm", "hnorm", "layer_norm"):
+            setattr(layer.submodules, norm, SequenceParallelNorm)
+    return spec
+
+
 def build_model(config, case, vp_stage=None):
     where = {"ignore_virtual": False, "vp_stage": vp_stage}
+    spec = block_spec(config, vp_stage)
     model = GPTModel(
         config=config,
-        transformer_layer_spec=block_spec(config, vp_stage),
+        transformer_layer_spec=spec,
+        mtp_block_spec=ahead_spec(config, spec, vp_stage) if config.mtp_num_layers else None,
         vocab_size=ROWS,
         max_sequence_length=SEQUENCE,
         pre_process=parallel_state.is_pipeline_first_stage(**where),

@@ -167,7 +167,7 @@ ROWS = [
             f"trl 1.16.0 dpo {kind}",
             {**PREFERENCES, "trainer": "DPO", "settings": {"loss_type": [kind]}},
         )
-        for kind in ("ipo", "hinge", "robust", "sppo_hard", "aot")
+        for kind in ("ipo", "hinge", "sppo_hard", "aot")
     ),
     model_row("trl 1.16.0 dpo qwen3", {**PREFERENCES, "trainer": "DPO", "model": "qwen3"}),
     model_row("trl 1.16.0 sft gpt2", {**SFT, "model": "gpt2"}),
