@@ -264,8 +264,8 @@ ReportedComparison parse_reported(std::string_view text, const std::string& file
   for (const JsonCursor& item : root.require("suspects").items()) {
     const auto key = key_of_id(item.require("id"));
     if (!key) throw item.error("a suspect is a tensor");
-    reported.suspects.push_back(
-        {*key, number_from(item.require("used")), number_from(item.require("used_before"))});
+    reported.suspects.push_back({*key, number_from(item.require("used")),
+                                 number_from(item.require("used_before")), std::nullopt});
   }
   reported.warnings = root.require("warnings").as_strings();
   for (const JsonCursor& item : root.require("results").items()) {
