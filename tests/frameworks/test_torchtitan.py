@@ -17,7 +17,7 @@ import agreement
 import grid
 import pytest
 from support.python_runs import run_python
-from support.ttrace_cli import MATCH, REPOSITORY, run_ttrace, ttrace_binary
+from support.ttrace_cli import DIVERGED, MATCH, REPOSITORY, run_ttrace, ttrace_binary
 
 import ttrace_torch as tt
 from ttrace_torch.torchtitan import Callback, model_of
@@ -165,3 +165,9 @@ def test_a_matrix_of_layouts(torchtitan, tmp_path):
         MATCH,
         "MATCH  5 layouts agree with one process and hold",
     ), text
+
+
+def test_a_matrix_finds_a_factor_on_gradients(torchtitan, tmp_path):
+    code, text = matrix(torchtitan, tmp_path, f"{MATRIX}:halved", "fsdp2")
+    assert code == DIVERGED and text.startswith("DIVERGED  fsdp2 (1 of 1 layout): "), text
+    assert "1/2" in text.splitlines()[0], text
