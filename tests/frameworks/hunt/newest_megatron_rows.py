@@ -41,6 +41,7 @@ LATENT = {
 AHEAD, GATE, HALF = {"mtp_num_layers": 1}, {"attention_output_gate": True}, {"bf16": True}
 MUON = {"optimizer": "muon", "muon_momentum": 0.9}
 LAYER_WISE = {"use_layer_wise_distributed_optimizer": True}
+UNKNOWN = "refused by `trace`: it does not know how the prediction's activations lie"
 KEY = "the key's gradient is not summed: found/megatron_latent_key_gradient.py"
 
 ROWS = [
@@ -96,18 +97,15 @@ ROWS = [
     row("latent cp2", "modern", CP2, config=LATENT),
     # Prediction of further tokens.
     row("ahead dp2 zero", "plain", None, ZERO, config=AHEAD),
-    row("ahead tp2", "plain", TP2, config=AHEAD),
-    row("ahead tp2 sp", "plain", TP2, config=AHEAD, there=SP),
-    row("ahead pp2", "plain", PP2, config=AHEAD),
-    row("ahead pp2 vpp2", "plain", PP2, config=AHEAD, there=VPP2_ON_PP2),
-    row("ahead cp2", "plain", CP2, config=AHEAD),
-    row("ahead recomputed tp2 sp", "plain", TP2, config=AHEAD, there={**SP, **ALL_RECOMPUTED}),
+    row("ahead tp2", "plain", TP2, config=AHEAD, exit="fails", cause=UNKNOWN),
+    row("ahead tp2 sp", "plain", TP2, config=AHEAD, there=SP, exit="fails", cause=UNKNOWN),
     row(
-        "ahead layout pp2",
+        "ahead pp2",
         "plain",
         PP2,
         config=AHEAD,
-        there={"pipeline_model_parallel_layout": "Et*3|tmL"},
+        exit="fails",
+        cause="refused by `trace`: the last stage has the tied embedding twice",
     ),
     # Attention with a gate.
     row("gate tp2", "modern", TP2, config=GATE),

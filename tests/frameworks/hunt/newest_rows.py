@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from hunt import pipeline_rows, torch_rows, transformers_rows
 from hunt.torch_rows import DDP, FSDP, HSDP, NO_STRATEGY, TP, optimizer
-from hunt.transformers_rows import LORA, SFT, SIZES, tp
+from hunt.transformers_rows import LORA, SFT
 
 
 def torch_row(name, case, world=2, **more):
@@ -48,10 +48,9 @@ def peft_rows(way, begins, **settings):
 
 VIRTUAL = {"task_type": "CAUSAL_LM", "num_virtual_tokens": 4, "target_modules": None}
 PREFERENCES = {"script": "hunt.train_preferences", "model": "llama"}
-FLOAT8 = {"float8": {}}
 AGAIN = ("adamw_fused", "sgd_fused", "ddp", "ddp_static_graph", "ddp_bucket_views", "ddp_no_sync")
 AGAIN += ("ddp_no_sync_views", "ddp_kept_gradients", "ddp_find_unused", "ddp_small_buckets")
-AGAIN += ("ddp_checkpointed", "ddp_zero_adamw", "ddp_four", "fsdp", "fsdp_kept_whole")
+AGAIN += ("ddp_checkpointed", "ddp_zero_adamw", "ddp_four", "fsdp_kept_whole")
 AGAIN += ("fsdp_columns", "fsdp_offload", "fsdp_no_sync", "fsdp_kept_after_backward")
 AGAIN += ("fsdp_checkpointed", "fsdp_foreach", "hsdp_no_all-reduce", "hsdp_no_sync", "tp_loss")
 AGAIN += ("tp_loss_sequence", "pipeline_gpipe", "pipeline_1f1b", "pipeline_interleaved")
@@ -124,8 +123,6 @@ ROWS = [
     torch_row("fsdp compiled", {**FSDP, "compiled": True}, **COMPILED),
     *again([*torch_rows.ROWS, *pipeline_rows.ROWS], AGAIN),
     # torchao.
-    torch_row("torchao 0.18.0 float8 ddp", {**DDP, **FLOAT8}),
-    torch_row("torchao 0.18.0 float8 fsdp", {**FSDP, **FLOAT8}),
     torch_row(
         "torchao 0.18.0 float8 gathered fsdp",
         {**FSDP, "float8": {"enable_fsdp_float8_all_gather": True}},
@@ -146,7 +143,6 @@ ROWS = [
     ),
     *peft_rows("PromptTuningConfig", None, **VIRTUAL),
     *peft_rows("PrefixTuningConfig", None, **VIRTUAL),
-    *peft_rows("PromptEncoderConfig", None, **VIRTUAL),
     # trl.
     model_row("trl 1.16.0 dpo", {**PREFERENCES, "trainer": "DPO"}),
     model_row("trl 1.16.0 reward", {**PREFERENCES, "trainer": "Reward"}),
@@ -167,7 +163,7 @@ ROWS = [
             f"trl 1.16.0 dpo {kind}",
             {**PREFERENCES, "trainer": "DPO", "settings": {"loss_type": [kind]}},
         )
-        for kind in ("ipo", "hinge", "sppo_hard", "aot")
+        for kind in ("ipo", "sppo_hard", "aot")
     ),
     model_row("trl 1.16.0 dpo qwen3", {**PREFERENCES, "trainer": "DPO", "model": "qwen3"}),
     model_row("trl 1.16.0 sft gpt2", {**SFT, "model": "gpt2"}),
@@ -195,28 +191,4 @@ ROWS = [
     lightning("fsdp2", {"kind": "fsdp2"}),
     lightning("fsdp2 clipped", {"kind": "fsdp2", "clip": 0.1}),
     lightning("fsdp2 bf16", {"kind": "fsdp2", "trainer": {"precision": "bf16-mixed"}}),
-    # Models that are cut by a plan of their own.
-    *(
-        model_row(f"transformers 5.24.0 {name}", tp(config, settings))
-        for name, config, settings in (
-            ("llama", "LlamaConfig", SIZES),
-            ("granite", "GraniteConfig", SIZES),
-            ("olmo3", "Olmo3Config", {**SIZES, "sliding_window": 4}),
-            ("ministral", "MinistralConfig", {**SIZES, "head_dim": 8}),
-            ("helium", "HeliumConfig", {**SIZES, "head_dim": 8}),
-            ("exaone4", "Exaone4Config", {**SIZES, "head_dim": 8, "sliding_window": 4}),
-            ("seed oss", "SeedOssConfig", {**SIZES, "head_dim": 8}),
-            ("arcee", "ArceeConfig", SIZES),
-            ("ernie 4.5", "Ernie4_5Config", {**SIZES, "head_dim": 8}),
-            ("hunyuan", "HunYuanDenseV1Config", {**SIZES, "head_dim": 8}),
-            ("nemotron", "NemotronConfig", SIZES),
-            ("gemma2", "Gemma2Config", {**SIZES, "head_dim": 8}),
-            ("stablelm", "StableLmConfig", SIZES),
-            (
-                "gpt oss",
-                "GptOssConfig",
-                {**SIZES, "num_experts_per_tok": 2, "num_local_experts": 4, "head_dim": 8},
-            ),
-        )
-    ),
 ]

@@ -84,7 +84,7 @@ def changed(model, case):
             parameter.requires_grad_(False)
     if case.get("half"):
         model.to(BF16)
-    if case.get("float8"):
+    if "float8" in case:
         from torchao import float8
 
         settings = float8.Float8LinearConfig(emulate=True, **case["float8"])
@@ -106,11 +106,7 @@ def optimizer_of(model, case):
     if name in ("Adam", "AdamW", "NAdam", "RAdam", "Adamax"):
         # An epsilon that keeps gradients of rounding errors alone from becoming whole steps.
         settings.setdefault("eps", 1e-3)
-    cls = getattr(torch.optim, name.removeprefix("torchao."), None)
-    if name.startswith("torchao."):
-        from torchao import optim
-
-        cls = getattr(optim, name.removeprefix("torchao."))
+    cls = getattr(torch.optim, name)
     parameters = [p for p in model.parameters() if p.requires_grad]
     if case.get("matrices"):
         parameters = [p for p in parameters if p.dim() == 2]
