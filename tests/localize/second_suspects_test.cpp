@@ -23,10 +23,11 @@ struct Chain {
   UsedShares used{1.5, 2.0, 4.0, 8.0};
   std::vector<bool> on_frontier{true, false, false, false};
 
+  // Their names; those of gradients end in "'".
   Names suspects() const {
     Names found;
     for (const answer::Suspect& one : second_suspects(nodes, flow, outcomes, used, on_frontier)) {
-      found.push_back(one.key.name);
+      found.push_back(one.key.name + (one.key.kind == trace::Kind::kGradOutput ? "'" : ""));
     }
     return found;
   }
@@ -79,9 +80,9 @@ TEST_CASE("a gradient that follows from the loss is held against the values behi
                  node("head", trace::Kind::kGradOutput)};
   chain.flow.depends_on = {{}, {0}, {1}, {2}};
   chain.used = {1.5, 400.0, 2.0, 900.0};
-  CHECK(chain.suspects() == Names{"b"});
+  CHECK(chain.suspects() == Names{"head"});
   chain.used = {1.5, 40.0, 2.0, 9000.0};
-  CHECK(chain.suspects() == Names{"d"});
+  CHECK(chain.suspects() == Names{"head'"});
   // Of another value nothing tells what its gradient is made of.
   chain.nodes[3] = node("gate", trace::Kind::kGradOutput);
   CHECK(chain.suspects().empty());
@@ -95,7 +96,7 @@ TEST_CASE("a gradient that comes back through a module is held against that modu
                  node("experts.act", trace::Kind::kGradOutput)};
   chain.flow.depends_on = {{}, {0}, {1}, {2}};
   chain.used = {1.5, 2.0, 2.0, 900.0};
-  CHECK(chain.suspects() == Names{"d"});
+  CHECK(chain.suspects() == Names{"experts.act'"});
   chain.used = {800.0, 2.0, 2.0, 900.0};
   CHECK(chain.suspects().empty());
   chain.used = {std::nullopt, 2.0, 2.0, 900.0};  // integers that differ
