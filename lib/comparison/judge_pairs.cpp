@@ -25,7 +25,7 @@ std::map<std::uint64_t, ParametersApart> parameters_apart(
     const std::vector<TensorComparison>& results) {
   struct Sums {
     double d2 = 0;
-    double n2 = 0;
+    double beyond = 0;  // of d2, what noise runs do not show
     double r2 = 0;
   };
   std::set<std::uint64_t> not_replayed;
@@ -44,14 +44,14 @@ std::map<std::uint64_t, ParametersApart> parameters_apart(
     step.d2 += stats.sum_d2;
     step.r2 += stats.sum_r2;
     const auto& noise = result.comparison->noise;
-    if (noise && std::isfinite(noise->norm())) step.n2 += noise->norm() * noise->norm();
+    const double shown = noise && std::isfinite(noise->norm()) ? noise->norm() : 0;
+    if (std::sqrt(stats.sum_d2) > judge::kNoiseMultiplier * shown) step.beyond += stats.sum_d2;
   }
   std::map<std::uint64_t, ParametersApart> apart;
   for (const auto& [step, sum] : sums) {
     if (!updated.contains(step) || !(sum.r2 > 0)) continue;
-    const bool shown = std::sqrt(sum.d2) <= judge::kNoiseMultiplier * std::sqrt(sum.n2);
-    apart.emplace(
-        step, ParametersApart{std::sqrt(sum.d2 / sum.r2), !shown && not_replayed.contains(step)});
+    const double beyond = not_replayed.contains(step) ? sum.beyond : 0;
+    apart.emplace(step, ParametersApart{std::sqrt(sum.d2 / sum.r2), std::sqrt(beyond / sum.r2)});
   }
   return apart;
 }
@@ -237,11 +237,11 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, TensorComparison& resu
   if (unreached && !(rule != nullptr && rule->floor)) {
     constants.floor = std::max(constants.floor, judge::unreached_floor(epsilon, part));
   }
-  if (const ParametersApart apart = inherited(result.key); apart.beyond_noise) {
+  if (const ParametersApart apart = inherited(result.key); apart.beyond_noise > 0) {
     constants.absolute =
         std::max(constants.absolute,
                  judge::inherited_size(norm, stats.finite, judge::error_depth(result.key, layers_),
-                                       typical_rms_.at(result.key.kind), apart.difference));
+                                       typical_rms_.at(result.key.kind), apart.beyond_noise));
   }
   const double of_alike = is_scalar(result) ? noise_of_alike(result.key) * norm : 0;
   if (of_alike > 0 && part.runs >= judge::kFewestRunsForScalars) {

@@ -22,9 +22,10 @@ bool has_fp8(const std::string& precision);
 // How far apart the parameters are with which a step begins.
 struct ParametersApart {
   double difference = 0;  // ‖C - R‖ / ‖R‖ of all together
-  // Further than noise runs show, after an update that was not replayed: an optimizer that rounds
-  // to bf16, such as Muon, moves healthy candidates so far, but not always noise runs.
-  bool beyond_noise = false;
+  // Of it, what the parameters make that noise runs do not show so far apart; 0 if all updates
+  // before the step were replayed. An optimizer that rounds to bf16, such as Muon, moves some
+  // parameters of a healthy candidate a rounding away, and others of a noise run.
+  double beyond_noise = 0;
 };
 
 // By step, only for steps after an update: before, nothing has moved the parameters. Leaves out

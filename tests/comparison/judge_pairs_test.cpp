@@ -237,7 +237,7 @@ TEST_CASE("parameters are apart from the first update on") {
        measured_parameter(Kind::kOutput, 1, 50, 60), measured_parameter(Kind::kParam, 3, 4, 100)});
   REQUIRE(apart.size() == 1);
   CHECK(apart.at(1).difference == 0.3);
-  CHECK(apart.at(1).beyond_noise);
+  CHECK(apart.at(1).beyond_noise == 0.3);
 }
 
 TEST_CASE("parameters are apart beyond noise where no update was replayed and no noise shows it") {
@@ -249,9 +249,20 @@ TEST_CASE("parameters are apart beyond noise where no update was replayed and no
     results[1].comparison->noise->norms = {noise};
     return parameters_apart(results).at(1).beyond_noise;
   };
-  CHECK(beyond(0.7, false));
-  CHECK_FALSE(beyond(0.8, false));  // 4 times that is 3.2, and they are 3 apart
-  CHECK_FALSE(beyond(0, true));
+  CHECK(beyond(0.7, false) == 0.3);
+  CHECK(beyond(0.8, false) == 0);  // 4 times that is 3.2, and they are 3 apart
+  CHECK(beyond(0, true) == 0);
+}
+
+TEST_CASE("noise of one parameter shows nothing of another") {
+  std::vector<TensorComparison> results{measured_parameter(Kind::kParamAfterStep, 0, 9, 50),
+                                        measured_parameter(Kind::kParam, 1, 9, 50),
+                                        measured_parameter(Kind::kParam, 1, 16, 50)};
+  results[1].comparison->noise.emplace();
+  results[1].comparison->noise->norms = {100};
+  const ParametersApart apart = parameters_apart(results).at(1);
+  CHECK(apart.difference == 0.5);
+  CHECK(apart.beyond_noise == 0.4);
 }
 
 TEST_CASE("parameters of no size are not apart") {

@@ -69,6 +69,26 @@ def test_another_order_of_sums_is_accused_of_nothing(folder, noise):
     assert not answer.found and answer.code in (0, 3), answer
 
 
+def near_a_tie(model):
+    """Moves the second weight's gradient by a thousandth, and with it roundings of its update."""
+
+    def hook(gradient):
+        drawn = torch.randn(gradient.shape, generator=torch.Generator().manual_seed(5))
+        return gradient + 1e-3 * gradient.abs().max() * drawn
+
+    model[2].weight.register_hook(hook)
+
+
+def test_noise_of_one_weight_says_nothing_of_another(folder):
+    trained(folder / "other.h5", seed=1, plant=near_a_tie)
+    trained(folder / "run.h5", parts=2)
+    answer = compared(folder, noise=("other.h5",))
+    assert not answer.found and answer.code in (0, 3), answer
+    trained(folder / "run.h5", parts=2, plant=late)
+    answer = compared(folder, noise=("other.h5",))
+    assert answer.code == 1 and answer.found[0] == "param_grad 0.weight", answer
+
+
 def late(model):
     """A gradient 5 % too large from the second step on."""
     seen = []
