@@ -241,7 +241,9 @@ def test_what_the_collector_says_of_a_failure(
     ttrace: Run, folder: Path, said: str, sentence: str
 ) -> None:
     (folder / "job.py").write_text(
-        JOB + f"Path(done).write_text({said!r})\ntime.sleep(1000)\n",
+        # At once, as the collector does: an empty report says that it could not be written.
+        JOB + f"Path(done + '.new').write_text({said!r})\n"
+        "Path(done + '.new').rename(done)\ntime.sleep(1000)\n",
     )
     assert sentence in refused(run(ttrace, folder))
     assert started_by(folder) == []

@@ -12,7 +12,7 @@ _LIMIT = 5.0
 
 def origin() -> dict[str, str]:
     """What is known of `commit` and `host`."""
-    found = {"commit": _commit(Path(sys.argv[0] or ".").resolve()), "host": platform.node()}
+    found = {"commit": _commit(Path(*sys.argv[:1]).resolve()), "host": platform.node()}
     return {name: value for name, value in found.items() if value}
 
 
