@@ -128,7 +128,7 @@ def test_every_cut_of_the_new_primitive_gives_its_cut(tree):
     build = tree / "build"
     configure = ["cmake", "-S", tree, "-B", build, "-DTTRACE_BUILD_TESTS=ON"]
     for command in (
-        [*configure, "-DCMAKE_UNITY_BUILD=ON"],
+        [*configure, "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=16"],
         ["cmake", "--build", build, "-j2", "--target", "ttrace_tests"],
         [build / "tests" / "ttrace_tests", "*primitive*"],
     ):
