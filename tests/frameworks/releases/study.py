@@ -25,13 +25,13 @@ from support.ttrace_cli import REPOSITORY, run_ttrace
 
 FRAMEWORKS = REPOSITORY / "tests" / "frameworks"
 RELEASES, SEEDS = 4, (1, 2, 3)
-COLUMNS = ("release", "with", "healthy", "planted bug", "private names", "seen")
+COLUMNS = ("release", "with", "healthy", "planted bug", "names", "seen")
 HEAD = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
 PAGE = """# Releases
 
 The newest release of every package and the three before, each in an environment of its own, on CPU
 with gloo: a healthy run on two processes against one process, and the same with a planted bug,
-which is found where it says. Packages are tried with the newest torch. The private names are those
+which is found where it says. Packages are tried with the newest torch. The names are those
 that the collector touches, `python -m ttrace_torch.private_names`.
 
 `scripts/releases.sh` brings this page up to date: it runs every row, writes it with the day, and
@@ -134,7 +134,7 @@ def cells_of(package, python, folder):
 
 
 def names_of(name, python):
-    """The cell of private names, and whether none is missing."""
+    """The cell of names, and whether none is missing."""
     asked = [python, "-c", NAMES, name]
     done = subprocess.run(asked, capture_output=True, text=True, env=environment(), check=False)
     if done.returncode:
