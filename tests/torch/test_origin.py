@@ -37,3 +37,11 @@ def test_the_commit_of_a_script_is_that_of_its_repository(script):
 def test_without_git_the_host_is_left(script, monkeypatch):
     monkeypatch.setenv("PATH", str(script.parent))
     assert origin() == {"host": platform.node()}
+
+
+def test_a_folder_that_must_not_be_read_ends_no_job(script, monkeypatch):
+    def refused(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("pathlib.Path.is_dir", refused)
+    assert origin() == {"host": platform.node()}

@@ -12,16 +12,18 @@ _LIMIT = 5.0
 
 def origin() -> dict[str, str]:
     """What is known of `commit` and `host`."""
-    found = {"commit": _commit(Path(*sys.argv[:1]).resolve()), "host": platform.node()}
+    found = {"commit": _commit(), "host": platform.node()}
     return {name: value for name, value in found.items() if value}
 
 
-def _commit(script: Path) -> str:
-    """Of the repository that a script lies in; "" without one, or without git."""
-    folder = script if script.is_dir() else script.parent
-    asked = ["git", "-C", str(folder), "rev-parse", "HEAD"]
+def _commit() -> str:
+    """Of the repository that the script lies in; "" without one, without git, or where the folder
+    must not be read."""
     try:
+        script = Path(*sys.argv[:1]).resolve()
+        folder = script if script.is_dir() else script.parent
+        asked = ["git", "-C", str(folder), "rev-parse", "HEAD"]
         done = subprocess.run(asked, capture_output=True, text=True, timeout=_LIMIT)
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, ValueError, RuntimeError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

@@ -115,14 +115,18 @@ def fingerprint(job: Job, model: nn.Module, device: torch.device, noise: int) ->
 
 
 def hash_of_trace(path: Path) -> str:
-    """A hash of the tensors of a trace of one rank: what they are, and their bytes."""
+    """A hash of the tensors of a trace of one rank: what they are, and their bytes.
+
+    The manifest, and its check sum in the table of ranges, also say when the run was made: they are
+    left out.
+    """
     found = hashlib.sha256()
     with h5py.File(path) as file:
         manifest = json.loads(bytes(file["manifest"][()]))
         found.update(json.dumps(manifest["tensors"], sort_keys=True).encode())
 
         def add(name: str, item: Any) -> None:
-            if isinstance(item, h5py.Dataset) and name != "manifest":
+            if isinstance(item, h5py.Dataset) and name not in ("manifest", "ranges"):
                 found.update(f"{name} {item.dtype} {item.shape} ".encode())
                 found.update(np.ascontiguousarray(item[()]).tobytes())
 
