@@ -206,7 +206,7 @@ LocalizedFinding finding_from(const JsonCursor& cursor) {
   return finding;
 }
 
-// A group is told by the finding that stands for it.
+// The finding; where it represents a group, with the title, headline and members of the group.
 LocalizedFinding finding_as_read(const ReadFinding& read) {
   LocalizedFinding finding = finding_from(read.item);
   if (!read.group) return finding;

@@ -146,7 +146,7 @@ std::string shortest_factor(double factor, double uncertainty) {
   constexpr std::size_t kMostDigits = 6;  // nobody would write more
   if (text.size() <= kMostDigits) return text;
   std::string three = base::short_number(factor);
-  // What is nearer to one is told by the first two digits of its distance.
+  // Near one, three digits would hide the error: show two digits of the distance to one.
   return three == "1" ? decimal(factor, std::abs(factor - 1) / 10) : three;
 }
 

@@ -92,7 +92,7 @@ def _tokenizer() -> Any:
             super().__init__()
 
         def encode(self, *_: Any, **__: Any) -> Any:
-            raise NotImplementedError
+            raise TypeError("the rows of a matrix are token ids: nothing is to be encoded")
 
         decode = get_vocab_size = encode
 
