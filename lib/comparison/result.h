@@ -45,15 +45,17 @@ struct RouterFlips {
 };
 
 // A gradient that is zero in one run alone where rounding put the argument of a kink, such as a
-// ReLU, on its other side.
+// ReLU, on its other side, or made another value the maximum of a window.
 struct KinkFlips {
   trace::TensorKey key;       // of the gradient
-  trace::TensorKey argument;  // of what is positive in one run alone
+  trace::TensorKey argument;  // of what lies on the other side in one run alone
   std::uint64_t elements = 0;
   std::uint64_t flipped = 0;
-  double noise = 0;    // of the argument: root mean square of the difference
-  double largest = 0;  // the largest flipped element of the argument
-  double moved = 0;    // by how much the gradient is off in these elements, relative to its norm
+  std::uint64_t at_limits = 0;  // of those: at the least or greatest value of the argument
+  std::uint64_t at_maxima = 0;  // of those: where a maximum moved
+  double noise = 0;             // of the argument: root mean square of the difference
+  double largest = 0;           // how far the argument is from the kink, at most
+  double moved = 0;  // by how much the gradient is off in these elements, relative to its norm
 };
 
 // The words of `ttrace compare` for its verdicts.

@@ -134,18 +134,25 @@ void add_precisions(const comparison::CompareReport& report, Clauses& clauses) {
 void add_kinks(const comparison::CompareReport& report, const Tally& tally, Clauses& clauses) {
   if (tally.empty()) return;
   std::uint64_t flipped = 0;
+  bool signs_alone = true;
   double widest = 0;
-  for (const comparison::KinkFlips& flips : report.kinks) flipped += flips.flipped;
+  for (const comparison::KinkFlips& flips : report.kinks) {
+    flipped += flips.flipped;
+    signs_alone = signs_alone && flips.at_limits == 0 && flips.at_maxima == 0;
+  }
   for (const TensorComparison& result : report.results) {
     if (!result.comparison || !(result.comparison->tolerance.kinks > 0)) continue;
     const double norm = measure::reference_norm(result.comparison->measurement.total);
     if (norm > 0) widest = std::max(widest, result.comparison->tolerance.kinks / norm);
   }
-  clauses.add("kinks", kDoubt, tally,
-              "{count} with room of up to {room} for {flipped:element} that rounding put on the "
-              "other side of a kink such as a ReLU",
-              "{count} with room for {flipped:element} on the other side of a ReLU",
-              {{"room", percent(widest)}, {"flipped", flipped}});
+  clauses.add(
+      "kinks", kDoubt, tally,
+      "{count} with room of up to {room} for {flipped:element} that rounding put on the "
+      "other side of a kink such as a ReLU",
+      signs_alone
+          ? "{count} with room for {flipped:element} on the other side of a ReLU"
+          : "{count} with room for {flipped:element} on the other side of a ReLU or maximum",
+      {{"room", percent(widest)}, {"flipped", flipped}});
 }
 
 // A type that the candidate says it computed in makes tolerances wider, which is to be seen.

@@ -85,6 +85,7 @@ json router_json(const comparison::RouterFlips& router) {
 json kink_json(const comparison::KinkFlips& kink) {
   return {{"key", key_json(kink.key)},   {"argument", key_json(kink.argument)},
           {"elements", kink.elements},   {"flipped", kink.flipped},
+          {"at_limits", kink.at_limits}, {"at_maxima", kink.at_maxima},
           {"noise", number(kink.noise)}, {"largest", number(kink.largest)},
           {"moved", number(kink.moved)}};
 }

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "judge/outcome.h"
-#include "routing/explain_flips.h"
+#include "routing/element_flips.h"
 #include "tensor/box.h"
 
 namespace ttrace::routing {
@@ -48,16 +48,9 @@ bool diverged_by_numbers(const TensorComparison& result) {
          result.comparison->measurement.total.nonfinite_different == 0;
 }
 
-// The share of a gradient's difference that flips of `argument` explain.
-struct Explained {
-  std::uint64_t flipped = 0;  // elements of the argument that are positive in one run alone
-  double noise = 0;           // of the argument: root mean square of the difference
-  double largest = 0;         // the largest of its flipped elements, in either run
-  double moved = 0;           // ‖difference of the gradient‖ in these elements
-  double rest = 0;            // the same in all others
-
-  bool by_rounding() const { return flipped > 0 && moved > 0 && largest <= kMostNoise * noise; }
-};
+// A difference of a gradient is large from this share of what is allowed of all of it: 64 smaller
+// ones of that size would be within it.
+constexpr double kLargeShare = 0.125;
 
 class Kinks {
  public:
@@ -131,7 +124,7 @@ class Kinks {
 
   bool explain(std::size_t gradient, std::size_t argument) {
     const TensorComparison& result = out_.results[gradient];
-    const std::optional<Explained> explained = compared(gradient, argument);
+    const std::optional<FlippedElements> explained = compared(gradient, argument);
     if (!explained || !explained->by_rounding()) return false;
     const double allowed = result.comparison->tolerance.allowed_norm();
     if (!(explained->rest <= allowed + room(gradient))) return false;
@@ -143,7 +136,9 @@ class Kinks {
     flips.key = result.key;
     flips.argument = out_.results[argument].key;
     flips.elements = result.comparison->measurement.total.elements;
-    flips.flipped = explained->flipped;
+    flips.flipped = explained->total();
+    flips.at_limits = explained->limits;
+    flips.at_maxima = explained->maxima;
     flips.noise = explained->noise;
     flips.largest = explained->largest;
     flips.moved = explained->moved / norm;
@@ -159,13 +154,12 @@ class Kinks {
   }
 
   // Nothing if a shard can no longer be read.
-  std::optional<Explained> compared(std::size_t gradient, std::size_t argument) const {
+  std::optional<FlippedElements> compared(std::size_t gradient, std::size_t argument) const {
     const comparison::Pair& g = out_.results[gradient];
     const comparison::Pair& a = out_.results[argument];
-    Explained found;
-    double squares = 0;
-    double moved = 0;
-    double rest = 0;
+    const judge::Tolerance& tolerance = out_.results[gradient].comparison->tolerance;
+    ElementFlips flips(g.reference->shape, kLargeShare * tolerance.allowed_norm(),
+                       tolerance.epsilon);
     try {
       const measure::TensorRef tensors[] = {{&input_.reference, a.reference},
                                             {&input_.candidate, a.candidate},
@@ -176,34 +170,19 @@ class Kinks {
         readers.push_back(tensor.open(measure::Replicas::kFirstOnly));
       }
       std::vector<double> values[4];
-      const tensor::Box whole = tensor::whole(g.reference->shape);
-      tensor::for_each_sub_box(whole, measure::kReadElements, [&](const tensor::Box& box) {
-        for (std::size_t k = 0; k < 4; ++k) {
-          values[k].resize(tensor::volume(box));
-          readers[k]->read(box, values[k]);
-        }
-        for (std::size_t e = 0; e < values[0].size(); ++e) {
-          const double before = values[0][e];
-          const double after = values[1][e];
-          const double off = values[3][e] - values[2][e];
-          squares += (after - before) * (after - before);
-          if ((before > 0) == (after > 0)) {
-            rest += off * off;
-            continue;
-          }
-          ++found.flipped;
-          found.largest = std::max({found.largest, std::abs(before), std::abs(after)});
-          moved += off * off;
-        }
-      });
+      tensor::for_each_sub_box(tensor::whole(g.reference->shape), measure::kReadElements,
+                               [&](const tensor::Box& box) {
+                                 for (std::size_t k = 0; k < 4; ++k) {
+                                   values[k].resize(tensor::volume(box));
+                                   readers[k]->read(box, values[k]);
+                                 }
+                                 flips.add({values[0], values[1], values[2], values[3]});
+                               });
       for (const auto& reader : readers) out_.environment.bytes_read += reader->bytes_read();
-      found.noise = std::sqrt(squares / static_cast<double>(tensor::volume(whole)));
     } catch (const base::InputError&) {
       return std::nullopt;
     }
-    found.moved = std::sqrt(moved);
-    found.rest = std::sqrt(rest);
-    return found;
+    return flips.found();
   }
 
   // The norm that flips so far allow result i, as a whole, on top.

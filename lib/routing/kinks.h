@@ -1,6 +1,7 @@
-// Elements that rounding puts on the other side of a kink, such as that of a ReLU: their gradients
-// are zero in one run alone. This is no bug, and all that follows from them is allowed as much
-// more. The method: lib/localize/README.md, "Kinks".
+// Elements that rounding puts on the other side of a kink, such as that of a ReLU, or chooses as
+// the maximum of a window in one run alone: their gradients are zero in one run alone. This is no
+// bug, and all that follows from them is allowed as much more. The method: lib/localize/README.md,
+// "Kinks".
 #pragma once
 
 #include <cstddef>
@@ -27,8 +28,8 @@ struct KinkInput {
 
 // Goes through the gradients of inputs and outputs that diverged, in the order of the data flow.
 // One is explained where a tensor of its shape, recorded beside it in the forward pass, matches and
-// is positive in one run alone in some elements, all within rounding of zero, and the gradient is
-// within its tolerance in all others. It matches then, and so does every tensor downstream that
+// its elements flip within rounding (element_flips.h), and the gradient is within its tolerance in
+// all others. It matches then, and so does every tensor downstream that
 // diverged by no more than its tolerance plus kRoomOfKinks times what the flips moved, relative to
 // the norms. A gradient may match as a whole because noise runs flip other elements of it: it is
 // examined if a tensor computed from it diverged, and then allows the same for slices of tensors

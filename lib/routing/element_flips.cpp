@@ -1,0 +1,145 @@
+#include "routing/element_flips.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "routing/explain_flips.h"
+
+namespace ttrace::routing {
+namespace {
+
+// Large differences that are looked at. A gradient with more is wrong by more than rounding.
+constexpr std::size_t kMostLarge = std::size_t{1} << 14;
+
+// Elements that may be equal within rounding in one window. More are no near tie.
+constexpr std::size_t kMostTied = 16;
+
+// A maximum that moves takes its gradient along, so the differences cancel but for this share of
+// their sizes: the roundings of a gradient that noise runs allow, or those of its type.
+constexpr double kMostCreated = 1.0 / 64;
+
+constexpr std::size_t kImageDimensions = 4;  // samples, channels, and at least two extents
+
+}  // namespace
+
+bool FlippedElements::by_rounding() const {
+  return total() > 0 && moved > 0 && largest <= kMostNoise * noise;
+}
+
+void ElementFlips::Limit::add(double next, bool beyond) {
+  if (held_by > 0 && next == value) {
+    ++held_by;
+  } else if (held_by == 0 || beyond) {
+    value = next;
+    held_by = 1;
+  }
+}
+
+ElementFlips::ElementFlips(const tensor::Shape& shape, double large, double epsilon)
+    : large_off_(large), epsilon_(epsilon) {
+  const std::size_t first = shape.size() >= kImageDimensions ? 2 : 1;
+  for (std::size_t d = first; d < shape.size(); ++d) per_window_ *= shape[d];
+  per_window_ = std::max<std::uint64_t>(per_window_, 1);
+}
+
+void ElementFlips::add(const Elements& elements) {
+  for (std::size_t e = 0; e < elements.argument_before.size(); ++e, ++added_) {
+    const double before = elements.argument_before[e];
+    const double after = elements.argument_after[e];
+    const double off = elements.gradient_after[e] - elements.gradient_before[e];
+    squares_ += (after - before) * (after - before);
+    least_before_.add(before, before < least_before_.value);
+    least_after_.add(after, after < least_after_.value);
+    greatest_before_.add(before, before > greatest_before_.value);
+    greatest_after_.add(after, after > greatest_after_.value);
+    const bool sign = (before > 0) != (after > 0);
+    const bool large = std::abs(off) > large_off_;
+    if (sign) {
+      ++signs_.signs;
+      signs_.largest = std::max({signs_.largest, std::abs(before), std::abs(after)});
+      moved_ += off * off;
+    }
+    if (large && large_.size() < kMostLarge) {
+      large_.push_back({added_ / per_window_, before, after, off, sign});
+    } else if (!sign) {
+      rest_ += off * off;
+      too_many_ = too_many_ || large;
+    }
+  }
+}
+
+FlippedElements ElementFlips::found() const {
+  FlippedElements found = signs_;
+  found.noise = added_ > 0 ? std::sqrt(squares_ / static_cast<double>(added_)) : 0;
+  std::vector<Large> large = large_;
+  if (!too_many_) {
+    explain_limits(large, found);
+    explain_maxima(large, found);
+  }
+  double moved = moved_;
+  double rest = rest_;
+  for (const Large& element : large) {
+    if (!element.sign) (element.chosen ? moved : rest) += element.off * element.off;
+  }
+  found.moved = std::sqrt(moved);
+  found.rest = std::sqrt(rest);
+  return found;
+}
+
+void ElementFlips::explain_limits(std::vector<Large>& large, FlippedElements& found) const {
+  const auto reached_alone = [](const Limit& before, const Limit& after, const Large& element) {
+    return before.value == after.value && std::min(before.held_by, after.held_by) > 1 &&
+           (element.before == before.value) != (element.after == after.value);
+  };
+  for (Large& element : large) {
+    const double apart = std::abs(element.after - element.before);
+    if (element.sign || !(apart <= kMostNoise * found.noise)) continue;
+    if (!reached_alone(least_before_, least_after_, element) &&
+        !reached_alone(greatest_before_, greatest_after_, element)) {
+      continue;
+    }
+    element.chosen = true;
+    ++found.limits;
+    found.largest = std::max(found.largest, apart);
+  }
+}
+
+void ElementFlips::explain_maxima(std::vector<Large>& large, FlippedElements& found) const {
+  std::vector<Large*> others;
+  for (Large& element : large) {
+    if (!element.chosen && std::isfinite(element.off)) others.push_back(&element);
+  }
+  std::sort(others.begin(), others.end(), [](const Large* a, const Large* b) {
+    return std::tie(a->window, a->before, a->after, a->off) <
+           std::tie(b->window, b->before, b->after, b->off);
+  });
+  const double near = kMostNoise * found.noise;
+  for (std::size_t begin = 0, end = 0; begin < others.size(); begin = end) {
+    double sum = others[begin]->off;
+    double sizes = std::abs(sum);
+    double widest = 0;
+    bool other_order = false;
+    for (end = begin + 1; end < others.size(); ++end) {
+      const Large& last = *others[end - 1];
+      const Large& next = *others[end];
+      if (next.window != last.window) break;
+      const double apart =
+          std::max(std::abs(next.before - last.before), std::abs(next.after - last.after));
+      if (!(apart <= near)) break;
+      other_order = other_order || (next.before - last.before) * (next.after - last.after) <= 0;
+      widest = std::max(widest, apart);
+      sum += next.off;
+      sizes += std::abs(next.off);
+    }
+    const bool kept = std::abs(sum) <= std::max(kMostCreated, 8 * epsilon_) * sizes;
+    if (end - begin < 2 || end - begin > kMostTied || !other_order || !kept) continue;
+    for (std::size_t k = begin; k < end; ++k) {
+      others[k]->chosen = true;
+      found.maxima += others[k]->sign ? 0 : 1;
+    }
+    found.largest = std::max(found.largest, widest);
+  }
+}
+
+}  // namespace ttrace::routing

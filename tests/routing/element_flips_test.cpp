@@ -1,0 +1,146 @@
+#include "routing/element_flips.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "support/catch.h"
+#include "tensor/dtype.h"
+
+namespace ttrace::routing::element_flips_test {
+namespace {
+
+constexpr double kNear = 1e-7;
+constexpr double kLarge = 1e-4;
+
+// Two samples of four elements each.
+struct Values {
+  std::vector<double> argument_before{3, 2, 1, 0.5, 6, 6, 4, 1};
+  std::vector<double> argument_after = argument_before;
+  std::vector<double> gradient_before{1, -1, 0.5, 0, 0, 0, 2, 1};
+  std::vector<double> gradient_after = gradient_before;
+
+  // Moves the argument a little everywhere, as another run does, but not off its limit of 6.
+  Values() {
+    for (double& value : argument_after) value += value < 6 ? kNear : 0;
+  }
+};
+
+// `equal`: elements of further samples, of which nothing differs.
+FlippedElements flips_of(const Values& values, const std::vector<double>& equal = {}) {
+  ElementFlips flips({2 + equal.size() / 4, 4}, kLarge, tensor::epsilon(tensor::DType::kFloat32));
+  flips.add({values.argument_before, values.argument_after, values.gradient_before,
+             values.gradient_after});
+  flips.add({equal, equal, equal, equal});
+  return flips.found();
+}
+
+TEST_CASE("nothing flips where nothing but rounding differs") {
+  Values values;
+  values.gradient_after[0] += 1e-6;
+  const FlippedElements found = flips_of(values);
+  CHECK(found.total() == 0);
+  CHECK_FALSE(found.by_rounding());
+  CHECK(found.rest == Approx(1e-6));
+}
+
+TEST_CASE("a sign that flips explains the gradient there") {
+  Values values;
+  values.argument_before[3] = -kNear;
+  values.argument_after[3] = kNear;
+  values.gradient_after[3] = 0.25;
+  const FlippedElements found = flips_of(values);
+  CHECK(found.signs == 1);
+  CHECK(found.by_rounding());
+  CHECK(found.moved == Approx(0.25));
+  CHECK(found.rest == 0);
+}
+
+TEST_CASE("a limit that one run alone reaches explains the gradient there") {
+  Values values;
+  values.argument_before[6] = 6;
+  values.argument_after[6] = 6 - kNear;
+  values.gradient_before[6] = 0;
+  SECTION("healthy") {
+    const FlippedElements found = flips_of(values);
+    CHECK(found.limits == 1);
+    CHECK(found.by_rounding());
+    CHECK(found.moved == Approx(2));
+    CHECK(found.rest == 0);
+  }
+  SECTION("far from it") {
+    // It takes the noise of many elements along.
+    std::vector<double> others(1000, 1);
+    values.argument_after[6] = 5;
+    CHECK(flips_of(values, others).limits == 0);
+  }
+  SECTION("held by no other element") {
+    values.argument_before[4] = values.argument_before[5] = 5;
+    values.argument_after[4] = values.argument_after[5] = 5;
+    CHECK(flips_of(values).limits == 0);
+  }
+}
+
+// Rounding made element 1 of a window the maximum, and not element 0.
+Values moved_maximum() {
+  Values values;
+  values.argument_before[0] = 2 + kNear;
+  values.argument_after[0] = 2 - kNear;
+  values.gradient_after[0] = 0;
+  values.gradient_after[1] = values.gradient_before[1] + 1;
+  return values;
+}
+
+TEST_CASE("a maximum that moves between equals takes its gradient along") {
+  Values values = moved_maximum();
+  SECTION("healthy") {
+    const FlippedElements found = flips_of(values);
+    CHECK(found.maxima == 2);
+    CHECK(found.by_rounding());
+    CHECK(found.moved == Approx(std::sqrt(2.0)));
+    CHECK(found.rest == 0);
+  }
+  SECTION("equal in both runs") {
+    values.argument_before[0] = values.argument_before[1];
+    values.argument_after[0] = values.argument_after[1];
+    CHECK(flips_of(values).by_rounding());
+  }
+  SECTION("in the same order in both runs") {
+    values.argument_after[0] = values.argument_after[1] + kNear;
+    CHECK(flips_of(values).maxima == 0);
+  }
+  SECTION("far apart") {
+    values.argument_before[0] = 2.1;
+    values.argument_after[0] = 2.1;
+    CHECK(flips_of(values).maxima == 0);
+  }
+  SECTION("something of the gradient is lost") {
+    values.gradient_after[1] -= 0.1;
+    const FlippedElements found = flips_of(values);
+    CHECK(found.maxima == 0);
+    CHECK(found.rest == Approx(std::sqrt(1 + 0.81)));
+  }
+  SECTION("in another sample") {
+    values.gradient_after[1] = values.gradient_before[1];
+    values.argument_before[6] = 2 - kNear;
+    values.argument_after[6] = 2 + kNear;
+    values.gradient_after[6] = values.gradient_before[6] + 1;
+    CHECK(flips_of(values).maxima == 0);
+  }
+}
+
+TEST_CASE("what is not finite explains nothing") {
+  Values values = moved_maximum();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  SECTION("of the gradient") {
+    values.gradient_after[2] = nan;
+    CHECK_FALSE(flips_of(values).rest <= 1);
+  }
+  SECTION("of the argument") {
+    values.argument_after[2] = nan;
+    CHECK_FALSE(flips_of(values).by_rounding());
+  }
+}
+
+}  // namespace
+}  // namespace ttrace::routing::element_flips_test
