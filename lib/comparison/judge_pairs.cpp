@@ -125,6 +125,17 @@ std::array<std::pair<TraceSide, layout::ViewPtr>, 2> sides_of(const Pair& pair) 
   return {{{TraceSide::kReference, pair.reference}, {TraceSide::kCandidate, pair.candidate}}};
 }
 
+// Whether a module is a batch, group or instance norm, by its class.
+bool normalizes_channels(const std::vector<trace::Module>& modules) {
+  const auto is_norm = [](const trace::Module& module) {
+    for (const std::string_view known : {"BatchNorm", "GroupNorm", "InstanceNorm"}) {
+      if (module.class_name.find(known) != std::string::npos) return true;
+    }
+    return false;
+  };
+  return std::any_of(modules.begin(), modules.end(), is_norm);
+}
+
 double norm_of(const std::vector<double>& values) {
   double square = 0;
   for (const double value : values) square += value * value;
@@ -139,6 +150,7 @@ Tolerances::Tolerances(const trace::Manifest& reference, const judge::Policy& ru
       most_slices_(most_slices),
       layers_(judge::layer_count(reference.tensors)),
       fp8_(has_fp8(reference.run.precision)),
+      normalizes_channels_(normalizes_channels(reference.modules)),
       inherited_(parameters_apart(results)) {
   judge::TypicalSize typical;
   for (const TensorComparison& result : results) {
@@ -228,6 +240,9 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, TensorComparison& resu
   numbers.coherence =
       coherence_.of(result.key, result.reference->shape.size(), numbers.noise->coherence);
   judge::NoiseConstants constants = constants_of(rule, result, element_quantum(result));
+  if (normalizes_channels_ && epsilon <= tensor::epsilon(tensor::DType::kFloat32)) {
+    constants.slice_scale_floor = judge::kScaleFloorOfChannels;
+  }
   const judge::SliceNoise noise = judge::noise_of_all(*numbers.noise);
   judge::NoisySlice part{noise.norm, numbers.noise->norms.size(), norm, stats.finite,
                          judge::freedom(noise, stats.finite)};

@@ -74,6 +74,7 @@ class Tolerances {
   judge::Coherence coherence_;
   std::map<std::pair<trace::Kind, std::string>, double> scalar_noise_;
   bool fp8_;
+  bool normalizes_channels_;
   std::map<std::uint64_t, ParametersApart> inherited_;  // by step, of those after an update
   // The largest scale of the raw gradients of a step.
   std::map<std::pair<TraceSide, std::uint64_t>, double> gradient_scale_;

@@ -80,6 +80,7 @@ struct NoiseConstants {
   double quantum = 0;   // spacing of the stored numbers near 0, from shared_quantum()
   // That of the numbers that a single element was computed from; used if it is wider.
   double element_quantum = 0;
+  double slice_scale_floor = 0;  // in units of ε: allowed of the scale of a slice on top
 };
 
 // The input of the rule, for a tensor or a slice of one.

@@ -21,11 +21,12 @@ double used_share(double difference_norm, const Tolerance& tolerance) {
 // Computes the tolerance of each slice and keeps the slices that are beyond it.
 class Judge {
  public:
-  Judge(const NoiseEstimate& estimate, double epsilon, const NoiseConstants& constants,
-        const std::vector<double>& own_rounding)
+  Judge(const measure::TileStats& total, const NoiseEstimate& estimate, double epsilon,
+        const NoiseConstants& constants, const std::vector<double>& own_rounding)
       : estimate_(estimate),
         epsilon_(epsilon),
         constants_(constants),
+        rounding_of_zeros_(rounding_of_zeros(total, epsilon)),
         own_rounding_(own_rounding),
         noise_of_all_(judge::noise_of_all(estimate)) {}
 
@@ -36,8 +37,12 @@ class Judge {
     const NoisySlice part{noise.norm, estimate_.norms.size(), slice.reference_norm, elements,
                           std::min(freedom(noise, elements), kMostFreedomOfSlice)};
     const double own = own_rounding_within(slice.boxes);
+    NoiseConstants constants = constants_;
+    if (slice.reference_norm == 0 && noise.norm == 0) {
+      constants.absolute = std::max(constants.absolute, rounding_of_zeros_);
+    }
     keep({slice.what, slice.difference_norm, slice.times}, slice, [&](Formula formula) {
-      Tolerance tolerance = tolerance_of(part, constants_, formula);
+      Tolerance tolerance = tolerance_of(part, constants, formula);
       allow_own_rounding(own, tolerance);
       return tolerance;
     });
@@ -87,7 +92,8 @@ class Judge {
     constants.floor = 0;
     const NoisySlice part{coherence * std::max(noise.norm, across), estimate_.norms.size(),
                           slice.reference_norm, elements, freedom};
-    const double floor = kScaleFloor * constants_.floor;
+    const double floor =
+        kScaleFloor * constants_.floor + (whole ? 0 : constants_.slice_scale_floor);
     const double own = own_rounding_within(slice.boxes);
     keep(scale, slice, [&](Formula formula) {
       Tolerance tolerance = noise_numbers(part, epsilon_, constants);
@@ -120,6 +126,14 @@ class Judge {
   };
 
   enum class Formula { kWritten, kLeftOut };
+
+  // For each element.
+  static double rounding_of_zeros(const measure::TileStats& total, double epsilon) {
+    if (total.finite == 0) return 0;
+    const double rms =
+        measure::reference_norm(total) / std::sqrt(static_cast<double>(total.finite));
+    return kRoundingOfZeros * std::min(epsilon, tensor::epsilon(tensor::DType::kFloat32)) * rms;
+  }
 
   Tolerance tolerance_of(const NoisySlice& part, const NoiseConstants& constants,
                          Formula formula) const {
@@ -160,6 +174,7 @@ class Judge {
   const NoiseEstimate& estimate_;
   double epsilon_;
   NoiseConstants constants_;
+  double rounding_of_zeros_;
   const std::vector<double>& own_rounding_;
   SliceNoise noise_of_all_;
   SliceJudgement judgement_;
@@ -312,7 +327,7 @@ SliceJudgement judge_slices(const measure::Measurement& measurement, const Noise
                             const std::vector<double>& own_rounding,
                             const std::vector<double>& coherence, std::size_t most_kept) {
   if (!std::isfinite(estimate.norm())) return {};
-  Judge judge(estimate, epsilon, constants, own_rounding);
+  Judge judge(measurement.total, estimate, epsilon, constants, own_rounding);
   add_shards(measurement, coherence, judge);
   add_blocks(measurement, estimate.grid, coherence, judge);
   add_largest(measurement, judge);

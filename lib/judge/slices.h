@@ -27,6 +27,12 @@ namespace ttrace::judge {
 // (tests/power/RESULTS.md, "Closest to the limit").
 inline constexpr std::uint64_t kMostFreedomOfSlice = 8;
 
+// Allowed of a slice that is zero in the reference and all noise runs, for each element, in units
+// of the ε of binary32 and the root mean square of the whole tensor. Some kernels multiply by zero
+// padding and some transform it, as those of cuDNN do: gradients that are zero in one run are then
+// rounding of others.
+inline constexpr double kRoundingOfZeros = 16;
+
 // The multiplier of the largest difference of a single element, relative to the tensor's: maxima
 // scatter more than norms. Healthy fp32, fp16 and fp8 runs reach 0.32 of the limit with three noise
 // runs.
@@ -40,6 +46,11 @@ inline constexpr double kScaleMultiplier = 2;
 inline constexpr double kSliceScaleMultiplier = 1;
 // The share of the floor f·ε that is allowed on top.
 inline constexpr double kScaleFloor = 0.5;
+// What is allowed of a slice on top, in units of the ε of binary32, where a module normalizes
+// channels: all elements of a channel share the rounding of its mean and 1/σ, which kernels add up
+// in binary32, one pixel after the other where channels lie side by side. A healthy RegNet with
+// channels last is off by 2.9 ε.
+inline constexpr double kScaleFloorOfChannels = 8;
 // The resolution of binary64 sums over many elements: no smaller scale error is judged, whatever
 // the precision of the tensor.
 inline constexpr double kScaleResolution = 0x1p-40;

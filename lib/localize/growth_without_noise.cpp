@@ -24,22 +24,57 @@ bool is_convolution(std::string_view class_name) {
   return false;
 }
 
-double most_growth(trace::Kind kind) {
-  const bool forward = kind == trace::Kind::kInput || kind == trace::Kind::kOutput ||
-                       kind == trace::Kind::kLoss || kind == trace::Kind::kScalar;
-  return forward ? kMostGrowth : kMostGrowthOfGradients;
+bool is_in_tf32(const TensorComparison& result) {
+  const tensor::DType tf32 = tensor::DType::kTensorFloat32;
+  return result.reference->computed_in == tf32 || result.candidate->computed_in == tf32;
 }
 
-// By how many times a tensor that diverged by the fallback rule in f32 or f64 exceeds it; 0 of any
-// other.
+bool is_forward(trace::Kind kind) {
+  return kind == trace::Kind::kInput || kind == trace::Kind::kOutput ||
+         kind == trace::Kind::kLoss || kind == trace::Kind::kScalar;
+}
+
+// `activations_grew`: whether those of the network did, so far.
+double most_growth(const TensorComparison& result, bool activations_grew) {
+  const trace::Kind kind = result.key.kind;
+  if (is_forward(kind)) return kMostGrowth;
+  if (activations_grew || !is_in_tf32(result)) return kMostGrowthOfGradients;
+  const bool of_parameter = kind == trace::Kind::kParamGrad || kind == trace::Kind::kMainGrad;
+  if (!of_parameter) return kMostGrowthInTf32;
+  return result.shape.size() <= 1 ? kMostGrowthOfSumsInTf32 : kMostGrowthOfWeightsInTf32;
+}
+
+// Whether both sides are stored in f32 or f64 and were computed in these or in TF32.
+bool is_wide(const TensorComparison& result) {
+  const auto is_wide_view = [](const layout::View& view) {
+    const tensor::DType computed_in = view.computed_in.value_or(view.dtype);
+    return (computed_in == tensor::DType::kTensorFloat32 ||
+            tensor::epsilon(computed_in) <= tensor::epsilon(tensor::DType::kFloat32)) &&
+           tensor::epsilon(view.dtype) <= tensor::epsilon(tensor::DType::kFloat32);
+  };
+  return is_wide_view(*result.reference) && is_wide_view(*result.candidate);
+}
+
+// Whether the tensor matches because kinks before it have room.
+bool has_room_of_kinks(const TensorComparison& result) {
+  return result.outcome == Outcome::kMatch && result.comparison &&
+         result.comparison->tolerance.kinks > 0;
+}
+
+// By how many times a wide tensor that diverged by the fallback rule, or matches by the
+// room of kinks alone, exceeds the rule; 0 of any other.
 double excess(const TensorComparison& result) {
-  if (result.outcome != Outcome::kDiverged || !result.comparison || result.exact) return 0;
+  const bool has_room = has_room_of_kinks(result);
+  if (result.outcome != Outcome::kDiverged && !has_room) return 0;
+  if (!result.comparison || result.exact) return 0;
   const comparison::ComparedNumbers& numbers = *result.comparison;
   const measure::TileStats& stats = numbers.measurement.total;
-  const double allowed = numbers.tolerance.allowed_norm();
-  if (numbers.tolerance.rule != judge::Rule::kFallback || numbers.replay ||
-      stats.nonfinite_different > 0 || !(allowed > 0) ||
-      numbers.tolerance.epsilon > tensor::epsilon(tensor::DType::kFloat32)) {
+  const judge::Tolerance& tolerance = numbers.tolerance;
+  const double allowed = has_room
+                             ? tolerance.multiplier * tolerance.unit_norm + tolerance.own_rounding
+                             : tolerance.allowed_norm();
+  if (tolerance.rule != judge::Rule::kFallback || numbers.replay || stats.nonfinite_different > 0 ||
+      !(allowed > 0) || !is_wide(result)) {
     return 0;
   }
   return measure::difference_norm(stats) / allowed;
@@ -60,14 +95,17 @@ bool convolves(const trace::Manifest& manifest) {
 
 void leave_growth_unjudged(const Dataflow& flow, comparison::CompareReport& out) {
   std::vector<double> grown(out.results.size(), 0);
+  bool activations_grew = false;
   for (const std::size_t i : flow.topological_order) {
     TensorComparison& result = out.results[i];
     double before = 0;
     for (const std::size_t d : flow.depends_on[i]) before = std::max(before, grown[d]);
     const double times = excess(result);
-    const double most = most_growth(result.key.kind) * std::max(before, 1.0);
+    const double most = most_growth(result, activations_grew) * std::max(before, 1.0);
     if (times == 0 || times > most) continue;
     grown[i] = times;
+    activations_grew = activations_grew || (times > 1 && is_forward(result.key.kind));
+    if (result.outcome == Outcome::kMatch) continue;
     ++out.growth.tensors;
     result.outcome = Outcome::kNotJudged;
     result.reason = base::concat("off by ", base::short_number(times),

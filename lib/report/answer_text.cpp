@@ -22,7 +22,13 @@ using base::printable;
 using base::short_number;
 using judge::Outcome;
 
-std::string_view precision_name(double epsilon) {
+// Of a pair that is stored, or was computed, in types of this ε. TF32 has that of float16.
+std::string_view precision_name(double epsilon, const comparison::Pair& pair) {
+  const tensor::DType tf32 = tensor::DType::kTensorFloat32;
+  if (epsilon == tensor::epsilon(tf32) &&
+      (pair.reference->computed_in == tf32 || pair.candidate->computed_in == tf32)) {
+    return dtype_short_name(tf32);
+  }
   for (const tensor::DType dtype :
        {tensor::DType::kFloat64, tensor::DType::kFloat32, tensor::DType::kFloat16,
         tensor::DType::kBFloat16, tensor::DType::kFloat8E4M3, tensor::DType::kFloat8E5M2}) {
@@ -176,20 +182,22 @@ const comparison::TensorComparison* closest_to_limit(const comparison::CompareRe
 }
 
 std::vector<Sharpness> sharpness_of(const comparison::CompareReport& report) {
-  std::map<double, std::vector<double>, std::greater<>> allowed;  // by ε
+  std::map<std::pair<double, std::string_view>, std::vector<double>, std::greater<>> allowed;
   for (const comparison::TensorComparison& result : report.results) {
     if (result.outcome != judge::Outcome::kMatch || !result.comparison || result.exact) continue;
     const comparison::ComparedNumbers& comparison = *result.comparison;
     const double norm = measure::reference_norm(comparison.measurement.total);
     const judge::Rule rule = comparison.tolerance.rule;
     if (comparison.replay || rule == judge::Rule::kExact || !(norm > 0)) continue;
-    allowed[comparison.tolerance.epsilon].push_back(comparison.tolerance.allowed_norm() / norm);
+    const double epsilon = comparison.tolerance.epsilon;
+    allowed[{epsilon, precision_name(epsilon, result)}].push_back(
+        comparison.tolerance.allowed_norm() / norm);
   }
   std::vector<Sharpness> found;
-  for (auto& [epsilon, values] : allowed) {
+  for (auto& [precision, values] : allowed) {
     const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
     std::nth_element(values.begin(), middle, values.end());
-    found.push_back({precision_name(epsilon), values.size(), *middle,
+    found.push_back({precision.second, values.size(), *middle,
                      *std::max_element(values.begin(), values.end())});
   }
   return found;
