@@ -6,7 +6,7 @@
 # interpreter), compare_tensors where libttrace.so was built too (build/, or TTRACE_LIBRARY), and jobs
 # of many kinds where ttrace was built (build/ttrace, or TTRACE) and Python has transformers. Needs nvcc,
 # CMake and a C++ compiler, no network and no other package. Prints one table last, and the first
-# of it as it comes: the jobs take most of ten minutes on 16 cores. Exit: 0 all
+# of it as it comes: networks of other kernels take three minutes on 16 cores, and the jobs most of ten. Exit: 0 all
 # checks that could run passed, 1 one failed, 3 no GPU, nothing checked (that is no success).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -75,8 +75,20 @@ else
     env PYTHONPATH=lib/torch TTRACE_LIBRARY="$library" "$python" scripts/gpu_check_compare.py
 fi
 
-# Jobs of many kinds, whose products, convolutions and attention are the GPU's own.
+# Networks with convolutions, whose candidates take other kernels than the reference.
 export TTRACE=${TTRACE:-build/ttrace}
+networks="convolutions of other kernels, compared"
+needs='import torch, transformers, h5py; raise SystemExit(not torch.cuda.is_available())'
+if ! "$python" -c "$needs" 2>/dev/null; then
+  row "$networks" "not run: $python lacks torch with CUDA, transformers or h5py"
+elif [ ! -x "$TTRACE" ]; then
+  row "$networks" "not run: there is no $TTRACE (cmake -B build && cmake --build build)"
+else
+  check "$networks" env PYTHONPATH="lib/torch:tests${PYTHONPATH:+:$PYTHONPATH}" OMP_NUM_THREADS=1 \
+    "$python" -m zoo.other_kernels --at-once "$(($(nproc) / 2))"
+fi
+
+# Jobs of many kinds, whose products, convolutions and attention are the GPU's own.
 jobs="jobs trained on it, audited and compared"
 needs='import torch, transformers, h5py, jsonschema_rs; raise SystemExit(not torch.cuda.is_available())'
 if ! "$python" -c "$needs" 2>/dev/null; then

@@ -14,6 +14,7 @@ def on_ampere(monkeypatch):
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
     before = torch.backends.cuda.matmul.fp32_precision, torch.backends.cudnn.conv.fp32_precision
     yield
+    torch.backends.cudnn.allow_tf32 = True
     torch.backends.cuda.matmul.fp32_precision, torch.backends.cudnn.conv.fp32_precision = before
 
 
@@ -31,10 +32,19 @@ def test_settings_of_today_and_of_before_count():
     torch.backends.cuda.matmul.fp32_precision = "tf32"
     assert found() == {"matmul": "tf32"}
 
-    class Before:
-        allow_tf32 = True
 
-    assert narrow_products._is_on(Before(), default=False)
+def test_older_settings_count():
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cuda.matmul.allow_tf32 = True
+    assert found() == {"matmul": "tf32"}
+    torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cuda.matmul.allow_tf32 = False
+    assert found() == {"convolution": "tf32"}
+
+
+def test_settings_of_both_ages_that_contradict_each_other_end_nothing():
+    torch.backends.cudnn.conv.fp32_precision = "none"
+    assert found() == {}
 
 
 def test_what_cannot_round_does_not(monkeypatch):

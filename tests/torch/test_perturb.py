@@ -17,6 +17,7 @@ from trace_reading import Trace
 import ttrace_torch as tt
 from ttrace_torch.init.normal import uniform
 from ttrace_torch.init.philox import noise_key, words_at
+from ttrace_torch.perturb import perturber
 
 EPSILON = 0.25
 SHAPE = (4, 6, 10)
@@ -214,3 +215,21 @@ def test_a_part_that_cannot_be_told_is_an_error(tmp_path):
 def test_perturb_refuses_a_module_and_all_of_them():
     with pytest.raises(tt.TraceError, match="not both"):
         tt.Perturb(1, at="first", everywhere=True)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "convolves", "epsilon"),
+    [
+        ({}, True, 2.0**-23),
+        ({"convolution": "tf32"}, False, 2.0**-23),
+        ({"convolution": "tf32"}, True, 2.0**-10),
+        ({"matmul": "tf32"}, False, 2.0**-10),
+    ],
+)
+def test_factors_that_a_gpu_rounds_are_perturbed_as_much(monkeypatch, rounds, convolves, epsilon):
+    class OnGpu:
+        is_cuda, dtype = True, torch.float32
+
+    monkeypatch.setattr(perturber, "narrow_products", lambda: rounds)
+    made = perturber.Perturber(tt.Perturb(1), None, 0, convolves)
+    assert made._natural_epsilon(OnGpu()) == epsilon

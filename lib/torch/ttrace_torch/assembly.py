@@ -19,6 +19,7 @@ from ttrace_torch.base.process import (
     world_size,
 )
 from ttrace_torch.capture.compiled import graphed_of
+from ttrace_torch.capture.operations import convolves
 from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.selection import KINDS, FirstStep, Selection, WritingRanks
 from ttrace_torch.config import ModelConfig, TraceConfig
@@ -162,7 +163,7 @@ def _active(model: Any, optimizer: Any, config: TraceConfig) -> Tracer:
             output=_output(config, meshes, rank, run, selection, rewriter),
             optimizer=optimizer,
             framework=found.adapter,
-            perturber=None if config.perturb is None else Perturber(config.perturb, meshes, rank),
+            perturber=_perturber(config, names, meshes, rank),
             rewriter=rewriter,
             reference=_reference(config, names, meshes, rank, facts["model"]),
             steps=steps,
@@ -235,6 +236,14 @@ def _reference(
     if rank == 0:
         say(f"no specification in {config.specification}: {refused}")
     return NoReference()
+
+
+def _perturber(
+    config: TraceConfig, names: naming.ModelNames, meshes: Meshes, rank: int
+) -> Perturber | None:
+    if config.perturb is None:
+        return None
+    return Perturber(config.perturb, meshes, rank, convolves(names.modules.values(), ()))
 
 
 def _rewriter(

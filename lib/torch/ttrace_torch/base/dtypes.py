@@ -52,7 +52,7 @@ def _table() -> dict[torch.dtype, Dtype]:
 
 
 # A GPU may multiply float32 in it; nothing is stored in it.
-_TF32 = Dtype("tf32", np.dtype("<u4"), 2.0**-10)
+TF32 = Dtype("tf32", np.dtype("<u4"), 2.0**-10)
 
 # Kinds whose values are not computed in the step.
 _GIVEN_KINDS = frozenset({"param", "buffer"})
@@ -89,8 +89,8 @@ class StepPrecision:
 
     def note_tf32(self) -> None:
         """Notes that a GPU multiplied float32 values in TF32."""
-        if _narrower(_TF32, self._narrowest):
-            self._narrowest = _TF32
+        if _narrower(TF32, self._narrowest):
+            self._narrowest = TF32
 
     def note(self, tensor: torch.Tensor) -> None:
         """Takes a parameter or a module's output into account."""
@@ -113,7 +113,7 @@ class StepPrecision:
 
 def coarsest(names: Iterable[str]) -> str:
     """The name of the floating-point type with the largest epsilon; "tf32" may be among them."""
-    known = {**BY_NAME, _TF32.name: _TF32}
+    known = {**BY_NAME, TF32.name: TF32}
     return max(names, key=lambda name: (known[name].epsilon or 0.0, name))
 
 

@@ -25,16 +25,21 @@ def narrow_products() -> dict[str, str]:
         return {}
     if torch.version.hip is None and torch.cuda.get_device_capability()[0] < _FIRST_CAPABILITY:
         return {}
-    matmul = _is_on(torch.backends.cuda.matmul, default=False)
-    cudnn = torch.backends.cudnn
-    convolution = _is_on(getattr(cudnn, "conv", cudnn), default=True)
-    found = {"matmul": matmul, "convolution": convolution}
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    found = {
+        "matmul": _is_on(matmul, matmul),
+        "convolution": _is_on(getattr(cudnn, "conv", cudnn), cudnn),
+    }
     return {name: TF32 for name, rounds in found.items() if rounds}
 
 
-def _is_on(settings: Any, default: bool) -> bool:
-    # Since torch 2.9; older names raise an error where a script has used the newer ones.
-    precision = getattr(settings, "fp32_precision", None)
-    if precision is None:
-        return bool(settings.allow_tf32)
-    return default if precision == "none" else bool(precision == TF32)
+def _is_on(settings: Any, older: Any) -> bool:
+    """settings: what has `fp32_precision` since torch 2.9. older: what has `allow_tf32`, which sets
+    the former to "none" where it is set to False."""
+    precision = getattr(settings, "fp32_precision", "none")
+    if precision != "none":
+        return bool(precision == TF32)
+    try:
+        return bool(older.allow_tf32)
+    except RuntimeError:  # a script has set both, the newer one to "none"
+        return False

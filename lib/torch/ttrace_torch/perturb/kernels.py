@@ -5,7 +5,9 @@ convolution in blocks, PyTorch's own kernels one after the other; the statistics
 up in binary64 or binary32, as the tensor lies in memory; sums are cut by the number of threads. In
 transformers one perturbed activation at the front shows as much. In networks with convolutions it
 does not: a healthy ResNet-50 without oneDNN was 1.5 times as far off as three noise runs allowed, a
-wav2vec 2 twice. So a noise run of such a network takes the other kernels on a CPU.
+wav2vec 2 twice. So a noise run of such a network takes other kernels. On a GPU these are the ones
+of the other layout in memory: cuDNN adds up in another order where channels lie side by side, and
+multiplies with the same precision.
 """
 
 from __future__ import annotations
@@ -18,7 +20,11 @@ import torch
 from torch import nn
 from torch.backends import mkldnn
 
-_NORMS = (nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm)
+# What computes in another order where channels lie side by side, by the type of the device.
+_TURNED = {
+    "cpu": (nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm),
+    "cuda": (nn.BatchNorm2d, nn.BatchNorm3d, nn.Conv2d, nn.Conv3d),
+}
 # A weight of output channels, input channels and at least one extent of the window.
 _FEWEST_DIMENSIONS = 3
 # By dimensions of a batch: the layout in memory in which channels lie side by side.
@@ -57,8 +63,7 @@ def other_kernels(modules: Iterable[nn.Module]) -> Iterator[None]:
         for module in convolving if wide else ():
             stack.callback(module.register_forward_pre_hook(begin).remove)
         for module in modules if wide and convolving else ():
-            if isinstance(module, _NORMS):
-                _turn_channels(module, stack)
+            _turn_channels(module, stack)
         yield
 
 
@@ -70,20 +75,21 @@ def _take_others(stack: ExitStack) -> None:
     torch.set_num_threads(torch.get_num_threads() + 1)
 
 
-def _turn_channels(norm: nn.Module, stack: ExitStack) -> None:
-    """Lets a batch or group norm compute with channels last where they lie first, and vice versa.
+def _turn_channels(module: nn.Module, stack: ExitStack) -> None:
+    """Lets a module compute with channels last where they lie first, and vice versa.
 
     Modules before and after it, forward and backward, get their values in the usual layout.
     """
+    devices = tuple(device for device, kinds in _TURNED.items() if isinstance(module, kinds))
 
     def before(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        formats = _formats(args)
+        formats = _formats(args, devices)
         return (
             None if formats is None else (args[0].contiguous(memory_format=formats[1]), *args[1:])
         )
 
     def after(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
-        formats = _formats(args)
+        formats = _formats(args, devices)
         if formats is None:
             return None
         turned, given = formats  # `args` are those that `before` returned
@@ -91,14 +97,18 @@ def _turn_channels(norm: nn.Module, stack: ExitStack) -> None:
             output.register_hook(lambda gradient: gradient.contiguous(memory_format=turned))
         return output.contiguous(memory_format=given)
 
-    stack.callback(norm.register_forward_pre_hook(before).remove)
-    stack.callback(norm.register_forward_hook(after).remove)
+    if devices:
+        stack.callback(module.register_forward_pre_hook(before).remove)
+        stack.callback(module.register_forward_hook(after).remove)
 
 
-def _formats(args: tuple[Any, ...]) -> tuple[torch.memory_format, torch.memory_format] | None:
-    """How the norm's input lies in memory, and the other way; None if there is no other."""
+def _formats(
+    args: tuple[Any, ...], devices: tuple[str, ...]
+) -> tuple[torch.memory_format, torch.memory_format] | None:
+    """How a module's input lies in memory, and the other way; None where there is no other, or the
+    input is on none of the devices."""
     last = _CHANNELS_LAST.get(args[0].dim()) if args else None
-    if last is None or args[0].device.type != "cpu":
+    if last is None or args[0].device.type not in devices:
         return None
     first = torch.contiguous_format
     return (first, last) if args[0].is_contiguous() else (last, first)

@@ -15,6 +15,7 @@ import torch
 from ttrace_torch.base import dtypes, pytree
 from ttrace_torch.base.microbatch import Batch, MicroBatches, pick_rule
 from ttrace_torch.base.names import value_name
+from ttrace_torch.base.narrow_products import narrow_products
 from ttrace_torch.errors import TraceError
 from ttrace_torch.init.philox import check_seed
 from ttrace_torch.layout.dtensor import differentiable_local, is_dtensor, with_local
@@ -42,7 +43,8 @@ class Perturb:
     name) and the element's position in the whole tensor: see schemas/consistent-v1.md.
 
     epsilon: ε; by default the machine epsilon of the output's dtype (float32: 2^-23, bfloat16:
-        2^-7, float16: 2^-10, float64: 2^-52).
+        2^-7, float16: 2^-10, float64: 2^-52). Of float32 on a GPU that rounds factors of the
+        model's products to TF32: 2^-10.
     at: canonical name of the module to perturb instead of the first. A run of several ranks needs
         it if the ranks begin with different modules, such as the stages of a pipeline.
     everywhere: perturbs every module's floating-point outputs, in each call; an output that a
@@ -63,12 +65,16 @@ class Perturb:
 
 
 class Perturber:
-    """Applies a `Perturb` to the same modules in every micro-batch of every step."""
+    """Applies a `Perturb` to the same modules in every micro-batch of every step.
 
-    def __init__(self, settings: Perturb, meshes: Meshes, rank: int) -> None:
+    convolves: whether the model has convolutions, whose factors a GPU may round to TF32.
+    """
+
+    def __init__(self, settings: Perturb, meshes: Meshes, rank: int, convolves: bool) -> None:
         self._settings = settings
         self._meshes = meshes
         self._rank = rank
+        self._convolves = convolves
         self._at = settings.at
         self._epsilon = settings.epsilon
         self._met = False
@@ -117,8 +123,8 @@ class Perturber:
 
         The product is computed in a wider type and rounded once.
         """
-        natural = dtypes.DTYPES[tensor.dtype].epsilon or 0.0
-        epsilon = natural if self._settings.epsilon is None else self._settings.epsilon
+        given = self._settings.epsilon
+        epsilon = self._natural_epsilon(tensor) if given is None else given
         self._met = True
         self._at = name if self._at is None else self._at
         self._epsilon = epsilon if self._epsilon is None else self._epsilon
@@ -139,6 +145,14 @@ class Perturber:
         result = _times(tensor, factor, wide)
         setattr(result, _DONE, True)
         return result
+
+    def _natural_epsilon(self, tensor: torch.Tensor) -> float:
+        # Kernels that round the same factors to TF32 round alike in a noise run that is off by
+        # 2^-23, so it would show a thousandth of what another kernel does.
+        narrow = narrow_products() if tensor.is_cuda and tensor.dtype is torch.float32 else {}
+        if "matmul" in narrow or ("convolution" in narrow and self._convolves):
+            return dtypes.TF32.epsilon or 0.0
+        return dtypes.DTYPES[tensor.dtype].epsilon or 0.0
 
     @property
     def missed(self) -> bool:
