@@ -13,6 +13,7 @@
 #include "audit/finished_judgement.h"
 #include "audit/read_numbers.h"
 #include "audit/recorded_tensors.h"
+#include "audit/recording_line.h"
 #include "audit/rows_that_stand_out.h"
 #include "audit/run_variants.h"
 #include "audit/skipped_steps.h"
@@ -106,6 +107,9 @@ class Audit {
         tensor.reason = none->reason;
         if (none->why == specification::NoExpression::Why::kNotRecorded) {
           tensor.lacks = specification.key_of(none->tensor);
+          if (!collector_records(tensor.lacks->kind)) {
+            tensor.reason += ": no setting of ttrace-torch records it";
+          }
         }
       }
       return;

@@ -20,6 +20,7 @@ constexpr std::array kAroundModule{Kind::kInput, Kind::kOutput, Kind::kGradOutpu
 std::set<std::string> kinds_in(const trace::Manifest& manifest) {
   std::set<std::string> kinds;
   for (const trace::TensorEntry& entry : manifest.tensors) {
+    if (!collector_records(entry.key.kind)) continue;
     kinds.insert(std::string(kind_name(entry.key.kind)));
   }
   return kinds;
@@ -70,6 +71,8 @@ bool is_of_module(Kind kind) {
 
 }  // namespace
 
+bool collector_records(Kind kind) { return kind != Kind::kBuffer && kind != Kind::kGradInput; }
+
 std::string recording_line(const trace::Manifest& manifest,
                            const std::vector<trace::TensorKey>& lacking) {
   std::set<std::string> kinds = kinds_in(manifest);
@@ -79,6 +82,7 @@ std::string recording_line(const trace::Manifest& manifest,
   if (some_modules) modules.insert(recorded->modules->begin(), recorded->modules->end());
   const std::size_t before = kinds.size() + modules.size();
   for (const trace::TensorKey& key : lacking) {
+    if (!collector_records(key.kind)) continue;
     kinds.insert(std::string(kind_name(key.kind)));
     if (some_modules) modules.insert(module_of(key));
   }

@@ -12,9 +12,13 @@ namespace ttrace::audit {
 
 // "TTRACE_KINDS=input,output,param TTRACE_MODULES=layers.0,layers.0.fc1": the settings of the
 // collector that record what the trace holds and the tensors that it is `lacking`. Empty where
-// other settings would not record more.
+// other settings would not record more. Kinds that the collector does not know (buffers), which it
+// would refuse, are left out.
 std::string recording_line(const trace::Manifest& manifest,
                            const std::vector<trace::TensorKey>& lacking);
+
+// Whether the collector records tensors of this kind if it is told to.
+bool collector_records(trace::Kind kind);
 
 // Sets `record_next` of the findings whose values were compared: the settings that also record the
 // layer around the finding, that is inputs, outputs and gradients of its module and of all others

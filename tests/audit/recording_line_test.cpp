@@ -1,5 +1,7 @@
 #include "audit/recording_line.h"
 
+#include "base/files.h"
+#include "base/text.h"
 #include "localize/two_runs.h"
 #include "support/catch.h"
 
@@ -66,6 +68,34 @@ TEST_CASE("nothing is named where nothing is lacking or known") {
     trace->edit().run.recorded = trace::Recorded{kFew, {}, {0}};
   }
   CHECK(line_of(of_loss).empty());
+}
+
+TEST_CASE("a line names only kinds that the collector takes") {
+  trace::Manifest manifest;
+  manifest.tensors = {make_entry("fc", {2}, Kind::kOutput), make_entry("mean", {2}, Kind::kBuffer)};
+  const auto key_of = [](Kind kind, const char* name) {
+    trace::TensorKey key;
+    key.kind = kind;
+    key.name = name;
+    return key;
+  };
+  CHECK(recording_line(manifest, {key_of(Kind::kBuffer, "variance")}).empty());
+  CHECK(recording_line(manifest, {key_of(Kind::kBuffer, "variance"), key_of(Kind::kInput, "fc")}) ==
+        "TTRACE_KINDS=input,output");
+  CHECK(recording_line(manifest, {key_of(Kind::kGradInput, "fc")}).empty());
+}
+
+TEST_CASE("the collector records the kinds that its own list has") {
+  const std::string file =
+      std::string(TTRACE_SOURCE_DIR) + "/lib/torch/ttrace_torch/capture/selection.py";
+  std::string list = base::read_text(file);
+  list = list.substr(list.find("KINDS = ("));
+  list.resize(list.find(")\n"));
+  for (const Kind kind : trace::kAllKinds) {
+    CAPTURE(trace::kind_name(kind));
+    const bool listed = list.find(base::concat("\"", kind_name(kind), "\"")) != list.npos;
+    CHECK(collector_records(kind) == listed);
+  }
 }
 
 }  // namespace
