@@ -215,10 +215,6 @@ def test_a_layout_that_cannot_be_made_fails_and_names_the_argument(healthy, cach
     ("changed", "text"),
     [
         ({"layouts": ["dpp2"]}, "layouts: 'dpp2' is no layout: 'dpp2' is none of ddpN"),
-        (
-            {"layouts": ["fsdp2+cp2"]},
-            "'fsdp2.cp2' has context parallelism, .*as a script and its arg",
-        ),
         ({"layouts": ["ddp2", "pp2:1f1f"]}, "the schedule of pp is one of gpipe, 1f1b.*mean 1f1b"),
         ({"layouts": ["ddp64"]}, "'ddp64' needs 64 processes, and this machine of .* at most"),
         ({"layouts": ["ddp3"]}, "batches: 4 .* do not divide by the 3 data-parallel ranks of 'dd"),

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Callable
 
+from ttrace_torch.matrix.cut import Cut
 from ttrace_torch.matrix.errors import MatrixError
 from ttrace_torch.matrix.run import Settings, judge_traces, make_job, run_matrix
 from ttrace_torch.matrix.script import Script, run_scripts
 from ttrace_torch.matrix.table import Matrix
 
-__all__ = ["Matrix", "MatrixError", "assert_equivalent"]
+__all__ = ["Cut", "Matrix", "MatrixError", "assert_equivalent"]
 
 
 def assert_equivalent(
@@ -50,13 +51,15 @@ def assert_equivalent(
         numpy's and random's generators were seeded, and must give the same parameters each time.
     batches: the micro-batches of a step, or a function that returns them. A mapping is passed to
         the model as keyword arguments, a tuple as arguments, anything else as its only argument.
-    layouts: words such as "ddp2", "fsdp4", "fsdp2+tp2", "tp2+sp", "pp2:1f1b". Of a script any
-        words whose numbers say how many ranks there are, or their ranks by name.
+    layouts: words such as "ddp2", "fsdp4", "fsdp2+tp2", "tp2+sp", "pp2:1f1b", "cp2", "ep2".
+        Of a script any words whose numbers say how many ranks there are, or their ranks by name.
     loss: maps output and target to the loss; a micro-batch is then a pair (inputs, target). By
         default the model returns the loss, or an output with a member `loss`.
     optimizer: makes an optimizer of parameters; AdamW by default.
     parallelize: called with (model, mesh, sequence) for tensor parallelism: cuts the model in place
         over the mesh, and along the sequence if `sequence`. By default the model's own `tp_plan`.
+        For context and expert parallelism the mesh has the axes "cp" and "ep" too, whose ranks get
+        the same micro-batches; it returns a `Cut`, which says how the parts lie.
     pipeline: called with (model, stage, stages): returns the module of one stage, made of the
         model's own modules.
     steps: how many steps to train, all with the same micro-batches.

@@ -12,9 +12,12 @@ import torch
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
+from ttrace_torch.matrix.cut import Cut, axes_cut
 from ttrace_torch.matrix.errors import MatrixError
 from ttrace_torch.matrix.job import Job
 from ttrace_torch.matrix.words import Word
+
+_MEANING = {"cp": "context parallelism", "ep": "expert parallelism"}
 
 
 @dataclass(frozen=True)
@@ -35,20 +38,43 @@ def ranks_of(word: Word, device: torch.device) -> Ranks:
     return Ranks(mesh, mesh.get_local_rank("dp") if word.data else 0, word.dp)
 
 
-def cut_by_tensors(model: nn.Module, word: Word, ranks: Ranks, job: Job) -> None:
-    """Tensor parallelism, if the layout has it. Throws MatrixError where nothing says how."""
-    if word.tp == 1:
-        return
-    mesh = ranks.mesh["tp"]
+def cut_by_tensors(model: nn.Module, word: Word, ranks: Ranks, job: Job) -> Cut:
+    """Tensor, context and expert parallelism, if the layout has them. Returns what the user's
+    function says of its cut. Throws MatrixError where nothing says how, and where that function
+    left the model whole over an axis that it alone can cut."""
+    if word.tp == 1 and not word.by_hand:
+        return Cut()
     if job.parallelize is not None:
-        job.parallelize(model, mesh, word.sequence)
-        return
+        axes = (*word.by_hand, *(["tp"] if word.tp > 1 else []))
+        said = job.parallelize(model, ranks.mesh[axes], word.sequence)
+        cut = said if isinstance(said, Cut) else Cut()
+        if said is not None and cut is not said and word.by_hand:
+            raise MatrixError(
+                f"parallelize returned a {type(said).__name__} for {word.text!r}; it returns "
+                "None or a ttrace_torch.testing.Cut"
+            )
+        for axis in word.by_hand:
+            if axis not in axes_cut(model, cut):
+                raise MatrixError(
+                    f"parallelize: {word.text!r} has {_MEANING[axis]}, and no parameter and no "
+                    f"layout that parallelize returned lies in parts over {axis}; cut the model "
+                    "over mesh, and return ttrace_torch.testing.Cut(layouts=[...])"
+                )
+        return cut
+    mesh = ranks.mesh["tp"] if word.tp > 1 else None
+    if word.by_hand:
+        raise MatrixError(
+            f"parallelize: {word.text!r} has {_MEANING[word.by_hand[0]]}, and nothing says how to "
+            f"cut a {type(model).__name__}; give parallelize=, a function of (model, mesh, "
+            "sequence), or run a trainer that makes it, as a script and its arguments"
+        )
     if not hasattr(model, "tp_plan"):
         raise MatrixError(
             f"parallelize: {word.text!r} has tensor parallelism, and {type(model).__name__} has no "
             "tp_plan; give parallelize=, a function of (model, mesh, sequence)"
         )
     _by_own_plan(model, word, mesh)
+    return Cut()
 
 
 def _by_own_plan(model: Any, word: Word, mesh: Any) -> None:
@@ -88,7 +114,8 @@ def _by_own_plan(model: Any, word: Word, mesh: Any) -> None:
 def share_out_data(model: nn.Module, word: Word, ranks: Ranks) -> nn.Module:
     """The model wrapped or sharded over the data-parallel ranks, if the layout has them."""
     if word.data == "ddp":
-        return nn.parallel.DistributedDataParallel(model)
+        group = ranks.mesh.get_group("dp")
+        return nn.parallel.DistributedDataParallel(model, process_group=group)
     if word.data == "fsdp":
         from torch.distributed.fsdp import fully_shard
 

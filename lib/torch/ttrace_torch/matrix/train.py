@@ -10,6 +10,8 @@ from typing import Any
 from torch import nn
 
 from ttrace_torch.api import trace
+from ttrace_torch.layout.mesh import Mesh
+from ttrace_torch.matrix.cut import WHOLE, Cut, ranks_averaged
 from ttrace_torch.matrix.errors import MatrixError
 from ttrace_torch.matrix.fingerprint import hashes_of
 from ttrace_torch.matrix.job import Job
@@ -31,33 +33,53 @@ def train_layout(
     model = job.model(place.device)
     check_parameters(model, parameters, f"rank {place.rank} of {word.text}")
     ranks = ranks_of(word, place.device)
-    cut_by_tensors(model, word, ranks, job)
+    cut = cut_by_tensors(model, word, ranks, job)
     if word.schedule:
         return train_pipeline(place, job, word, ranks, model, out)
     model = share_out_data(model, word, ranks)
     optimizer = job.optimizer(model.parameters())
     # Without data parallelism all ranks get the same, whatever parallelize= calls its axes.
-    axis = None if word.data else ()
+    axis: tuple[str, ...] | None = None if word.data else ()
     facts = {"command": f"matrix {word.text}"}
-    tracer = trace(model, optimizer, out=out, run=facts, dp_axis=axis)
+    layouts: dict[str, Any] = {}
+    if word.by_hand:
+        layouts = {"mesh": Mesh(word.axes), "layouts": cut.layouts}
+        axis = ("dp",) if word.data else ()
+    tracer = trace(model, optimizer, out=out, run=facts, dp_axis=axis, **layouts)
     share = len(job.batches) // ranks.data_ranks
-    train(job, model, optimizer, tracer, place, ranks.data_rank * share, share)
+    parts = ranks_averaged(cut, word.axes)
+    train(job, model, optimizer, tracer, place, ranks.data_rank * share, share, cut, parts)
     return []
 
 
 def train(
-    job: Job, model: nn.Module, optimizer: Any, tracer: Tracer, place: Place, first: int, share: int
+    job: Job,
+    model: nn.Module,
+    optimizer: Any,
+    tracer: Tracer,
+    place: Place,
+    first: int,
+    share: int,
+    cut: Cut = WHOLE,
+    parts: int = 1,
 ) -> None:
-    """Every step trains the micro-batches from number `first` on, `share` of them."""
+    """Every step trains the micro-batches from number `first` on, `share` of them. The loss of a
+    micro-batch is the mean of the losses of `parts` ranks."""
     for step in range(job.steps):
         with tracer.step(step):
             for number in range(share):
                 with tracer.microbatch(number, of=share):
                     with accumulates(model, number == share - 1) or nullcontext():
                         batch = job.batch(first + number, place.device)
+                        if cut.batch is not None:
+                            batch = cut.batch(batch)
                         loss, data = job.forward(model, batch)
-                        tracer.loss(loss, **data)
-                        (loss / share).backward()  # type: ignore[no-untyped-call]
+                        for name, value in data.items():
+                            tracer.scalar(name, value, cut.target)
+                        tracer.loss(loss, cut.loss)
+                        (loss / (share * parts)).backward()  # type: ignore[no-untyped-call]
+            if cut.after_backward is not None:
+                cut.after_backward(model)
             optimizer.step()
             optimizer.zero_grad()
     tracer.close()

@@ -18,8 +18,7 @@ SCHEDULES = {
 }
 _EXAMPLES = "ddp2, fsdp4, tp2, tp2+sp, fsdp2+tp2, pp2:1f1b"
 _PART = re.compile(r"(?P<name>[a-z_]+?)(?P<size>\d*)(:(?P<schedule>\w+))?")
-_OF_SCRIPTS = {"cp": "context parallelism", "ep": "expert parallelism"}
-_NAMES = ("ddp", "fsdp", "tp", "sp", "pp")
+_NAMES = ("ddp", "fsdp", "tp", "sp", "pp", "cp", "ep")
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,7 @@ class Word:
     data: "ddp", "fsdp", or "" without data parallelism over `dp` ranks.
     sequence: whether activations between tensor-parallel layers are cut along the sequence.
     schedule: of the pipeline, a key of SCHEDULES; "" without one.
+    cp, ep: ranks of context and of expert parallelism, which see the same samples.
     """
 
     text: str
@@ -39,16 +39,24 @@ class Word:
     sequence: bool = False
     pp: int = 1
     schedule: str = ""
+    cp: int = 1
+    ep: int = 1
 
     @property
     def ranks(self) -> int:
-        return self.dp * self.tp * self.pp
+        return self.dp * self.tp * self.pp * self.cp * self.ep
+
+    @property
+    def by_hand(self) -> tuple[str, ...]:
+        """The axes that only the user's function can cut."""
+        return tuple(axis for axis in ("cp", "ep") if getattr(self, axis) > 1)
 
     @property
     def axes(self) -> dict[str, int]:
         """The axes of the device mesh, the slowest first."""
-        sizes = {"pp": self.pp, "dp": self.dp, "tp": self.tp}
-        named = {"pp": bool(self.schedule), "dp": bool(self.data), "tp": self.tp > 1}
+        sizes = {"pp": self.pp, "dp": self.dp, "cp": self.cp, "ep": self.ep, "tp": self.tp}
+        named = {axis: size > 1 for axis, size in sizes.items()}
+        named.update(pp=bool(self.schedule), dp=bool(self.data))
         return {axis: size for axis, size in sizes.items() if named[axis]}
 
     @property
@@ -63,15 +71,10 @@ def read_word(text: str) -> Word:
     for part in str(text).strip().split("+"):
         match = _PART.fullmatch(part.strip())
         name = match["name"] if match else part
-        if name in _OF_SCRIPTS:
-            raise MatrixError(
-                f"layouts: {text!r} has {_OF_SCRIPTS[name]}, which a matrix cannot make of a "
-                "model and its batches; run a trainer that makes it, as a script and its arguments"
-            )
         if match is None or name not in _NAMES:
             raise MatrixError(
-                f"layouts: {text!r} is no layout: {part!r} is none of ddpN, fsdpN, tpN, sp and "
-                f"ppN:SCHEDULE{_nearest(name)}; examples are {_EXAMPLES}"
+                f"layouts: {text!r} is no layout: {part!r} is none of ddpN, fsdpN, tpN, sp, cpN, "
+                f"epN and ppN:SCHEDULE{_nearest(name)}; examples are {_EXAMPLES}"
             )
         if name in parts:
             raise MatrixError(f"layouts: {text!r} says {name} twice")
@@ -117,6 +120,12 @@ def _word(text: str, parts: dict[str, tuple[int, str]]) -> Word:
             f"layouts: {text!r}: DistributedDataParallel takes no part of a model that {other} has "
             f"cut; write fsdp{parts['ddp'][0]} in its place"
         )
+    if "pp" in parts and ("cp" in parts or "ep" in parts):
+        other = "cp" if "cp" in parts else "ep"
+        raise MatrixError(
+            f"layouts: {text!r}: a matrix cuts no stages over {other}; run a trainer that does, as "
+            "a script and its arguments"
+        )
     return Word(
         text,
         data,
@@ -125,6 +134,8 @@ def _word(text: str, parts: dict[str, tuple[int, str]]) -> Word:
         "sp" in parts,
         pp,
         schedule,
+        parts.get("cp", (1, ""))[0],
+        parts.get("ep", (1, ""))[0],
     )
 
 
