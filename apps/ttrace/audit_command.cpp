@@ -29,6 +29,7 @@ int run_audit(const AuditFlags& flags) {
   others.emplace_back("--layout", flags.audit.layout);
   others.emplace_back("--resume", flags.work.resume);
   require_own_files(flags.answer, others);
+  require_part_for(flags.audit.local, flags.work);
   if (const auto rank = rank_of(flags.work)) {
     return run_as_rank(*rank, flags.work, flags.answer, flags.policy,
                        [&] { return std::make_unique<SharedAudit>(flags.audit); });
@@ -67,7 +68,7 @@ void add_audit_command(CLI::App& app, Action& action) {
              "a tolerance file, whose rules say which tensors to skip, and why");
   flags->audit.selection.add_to(*command);
   add_threads_flag(*command, flags->audit.threads);
-  flags->work.add_to(*command, "audit");
+  flags->work.add_to(*command, "audit", flags->audit.local);
   flags->answer.add_to(*command, "print every finding in full and every tensor");
   flags->policy.add_to(*command);
   command->footer(kHowToReadAudit);

@@ -34,12 +34,14 @@ AuditedRunFlags audit_flags_of(const comparison::ComparisonId& id) {
   flags.layout = id.layout;
   flags.tolerance = id.tolerance;
   flags.exact = id.exact;
+  flags.local.given = id.local_files;
   flags.selection = {id.only, id.skip, id.kinds, id.steps};
   return flags;
 }
 
 SharedAudit::SharedAudit(const AuditedRunFlags& flags, std::unique_ptr<trace::Source> run)
-    : flags_(flags), trace_(run ? std::move(run) : open_and_log(flags.run), flags.layout) {
+    : flags_(flags),
+      trace_(run ? std::move(run) : open_local(flags.run, flags.local), flags.layout) {
   options_.selection = flags.selection.selection();
   if (!flags.tolerance.empty()) {
     options_.selection.rules = rules_that_skip(flags.tolerance);
@@ -65,7 +67,8 @@ comparison::ComparisonId SharedAudit::id() const {
   id.specification = flags_.specification;
   id.exact = flags_.exact;
   id.facts.emplace_back("the version of ttrace", version());
-  add_trace(*trace_, id);
+  id.local_files = flags_.local.given;
+  id.local_files ? add_manifest(*trace_, id) : add_trace(*trace_, id);
   for (const std::string& file : {flags_.tolerance, flags_.layout, flags_.specification}) {
     add_text(file, id);
   }
@@ -78,6 +81,12 @@ comparison::ComparisonId SharedAudit::id() const {
     id.facts.emplace_back("the list of its rules that skip today", in_force);
   }
   return id;
+}
+
+std::map<std::string, std::string> SharedAudit::files_here() const {
+  std::map<std::string, std::string> files;
+  add_files_here(*trace_, files);
+  return files;
 }
 
 void SharedAudit::run(comparison::Checkpoint* work, comparison::WorkDivision division,

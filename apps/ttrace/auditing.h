@@ -10,6 +10,7 @@
 #include "engine/audit_trace.h"
 #include "flags/selection.h"
 #include "inputs.h"
+#include "local_files.h"
 #include "shared_work.h"
 #include "specification/specification.h"
 
@@ -22,6 +23,7 @@ struct AuditedRunFlags {
   std::string tolerance;
   unsigned threads = 0;
   bool exact = false;
+  LocalFiles local;
   SelectionFlags selection;
 
   // Throws a usage error if `output` would overwrite one of the files that are read.
@@ -38,6 +40,7 @@ class SharedAudit : public SharedWork {
   explicit SharedAudit(const AuditedRunFlags& flags, std::unique_ptr<trace::Source> run = nullptr);
 
   comparison::ComparisonId id() const override;
+  std::map<std::string, std::string> files_here() const override;
   void run(comparison::Checkpoint* work, comparison::WorkDivision division,
            const std::atomic<bool>* stop) override;
   bool interrupted() const override { return report_.interrupted.has_value(); }

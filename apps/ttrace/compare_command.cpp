@@ -68,6 +68,7 @@ int run_compare(const CompareFlags& flags) {
   others.emplace_back("--resume", flags.work.resume);
   others.emplace_back("--map-starter", flags.map_starter);
   require_own_files(flags.answer, others);
+  require_part_for(flags.comparison.pair.local, flags.work);
   require_starter_alone(flags);
   const auto rank = rank_of(flags.work);
   if (rank && !flags.map_starter.empty()) {
@@ -109,7 +110,7 @@ void add_compare_command(CLI::App& app, Action& action) {
   traces
       .value("--map-starter FILE", flags->map_starter, "also write rules for --map to start from")
       ->excludes("--map");
-  flags->work.add_to(*command, "compare");
+  flags->work.add_to(*command, "compare", flags->comparison.pair.local);
   flags->answer.add_to(*command, kAllOfComparison);
   flags->policy.add_to(*command);
   add_slices_flag(*command, flags->comparison.all_slices);

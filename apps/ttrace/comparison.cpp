@@ -39,7 +39,7 @@ bool lost_ranks(const JudgedPair& pair, const comparison::CompareReport& report)
 void ask_doctor(const JudgedPairFlags& flags, const JudgedPair& pair,
                 comparison::CompareReport& report) {
   const bool undecided = report.verdict == answer::Verdict::kInconclusive;
-  if (!undecided || report.part || report.interrupted) return;
+  if (!undecided || flags.local.given || report.part || report.interrupted) return;
   const bool any_in_both =
       std::any_of(report.results.begin(), report.results.end(), [](const auto& result) {
         return result.reference != nullptr && result.candidate != nullptr;
@@ -72,13 +72,14 @@ ComparisonFlags flags_of(const comparison::ComparisonId& id) {
   flags.pair.selection = {id.only, id.skip, id.kinds, id.steps};
   flags.truth = id.truth;
   flags.common = id.common;
+  flags.pair.local.given = id.local_files;
   return flags;
 }
 
 Comparison::Comparison(const ComparisonFlags& flags, std::unique_ptr<trace::Source> candidate)
     : flags_(flags),
       pair_(flags.pair, std::move(candidate)),
-      truth_(flags.truth.empty() ? nullptr : open_and_log(flags.truth)) {}
+      truth_(flags.truth.empty() ? nullptr : open_local(flags.truth, flags.pair.local)) {}
 
 comparison::ComparisonId Comparison::id() const {
   const JudgedPairFlags& pair = flags_.pair;
@@ -96,13 +97,26 @@ comparison::ComparisonId Comparison::id() const {
                               flags_.common,
                               ""};
   id.facts.emplace_back("the version of ttrace", version());
-  add_trace(pair_.reference(), id);
-  add_trace(pair_.candidate(), id);
-  for (const trace::Source* run : pair_.noise()) add_trace(*run, id);
-  if (truth_) add_trace(*truth_, id);
+  id.local_files = pair.local.given;
+  for (const trace::Source* source : sources()) {
+    id.local_files ? add_manifest(*source, id) : add_trace(*source, id);
+  }
   for (const std::string& file : {pair.tolerance, pair.layout, pair.map}) add_text(file, id);
   add_rules_in_force(pair_.options(), id);
   return id;
+}
+
+std::vector<const trace::Source*> Comparison::sources() const {
+  std::vector<const trace::Source*> sources{&pair_.reference(), &pair_.candidate()};
+  sources.insert(sources.end(), pair_.noise().begin(), pair_.noise().end());
+  if (truth_) sources.push_back(truth_.get());
+  return sources;
+}
+
+std::map<std::string, std::string> Comparison::files_here() const {
+  std::map<std::string, std::string> files;
+  for (const trace::Source* source : sources()) add_files_here(*source, files);
+  return files;
 }
 
 layout::MapFile Comparison::map_starter() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +42,9 @@ class Comparison {
   // What was requested, and the current state of the files.
   comparison::ComparisonId id() const;
 
+  // Every rank file of the traces that is here, and what it is.
+  std::map<std::string, std::string> files_here() const;
+
   // Draft rules that map the names of one implementation of a model to those of another.
   layout::MapFile map_starter() const;
 
@@ -48,6 +52,8 @@ class Comparison {
                                 const std::atomic<bool>* stop) const;
 
  private:
+  std::vector<const trace::Source*> sources() const;
+
   const ComparisonFlags& flags_;
   JudgedPair pair_;
   std::unique_ptr<trace::Source> truth_;
@@ -67,6 +73,9 @@ class SharedComparison : public SharedWork {
   const comparison::CompareReport& report() const { return report_; }
 
   comparison::ComparisonId id() const override { return comparison_.id(); }
+  std::map<std::string, std::string> files_here() const override {
+    return comparison_.files_here();
+  }
   void run(comparison::Checkpoint* work, comparison::WorkDivision division,
            const std::atomic<bool>* stop) override;
   bool interrupted() const override { return report_.interrupted.has_value(); }

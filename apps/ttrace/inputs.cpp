@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "layout/layout_rules.h"
 #include "layout/mesh.h"
+#include "local_files.h"
 #include "machine.h"
 #include "trace/hdf5/trace_files.h"
 #include "trace/source.h"
@@ -70,12 +71,13 @@ JudgedPair::JudgedPair(const JudgedPairFlags& flags, std::unique_ptr<trace::Sour
   // Opening a trace reads its manifest, which takes as long as the data if the tensors are small.
   execution_context(flags.threads).parallel_for(2 + runs_.size(), [&](std::size_t i) {
     if (i == 0) {
-      reference_ = open_and_log(flags.reference);
+      reference_ = open_local(flags.reference, flags.local);
     } else if (i == 1) {
-      candidate_.emplace(candidate ? std::move(candidate) : open_and_log(flags.candidate),
-                         flags.layout);
+      candidate_.emplace(
+          candidate ? std::move(candidate) : open_local(flags.candidate, flags.local),
+          flags.layout);
     } else {
-      runs_[i - 2] = open_and_log(flags.noise[i - 2]);
+      runs_[i - 2] = open_local(flags.noise[i - 2], flags.local);
     }
   });
   for (const auto& run : runs_) noise_.push_back(run.get());

@@ -40,6 +40,9 @@ class SharedLocalization : public SharedWork {
                               const comparison::CompareReport* compared = nullptr);
 
   comparison::ComparisonId id() const override;
+  std::map<std::string, std::string> files_here() const override {
+    return comparison_.files_here();
+  }
   void run(comparison::Checkpoint* work, comparison::WorkDivision division,
            const std::atomic<bool>* stop) override;
   bool interrupted() const override { return !report_.unfinished.empty(); }

@@ -75,6 +75,7 @@ int run_localize(const LocalizeCommandFlags& flags) {
   others.emplace_back("--plan", flags.plan);
   others.emplace_back("--resume", flags.work.resume);
   require_own_files(flags.answer, others);
+  require_part_for(flags.comparison.pair.local, flags.work);
   require_other_file(flags);
   require_no_comparison_flags(flags);
   const auto rank = rank_of(flags.work);
@@ -113,7 +114,7 @@ void add_localize_command(CLI::App& app, Action& action) {
   FlagGroup(*command, kAnswer)
       .value("--plan FILE", flags->plan,
              "write a plan: a second pair of runs that isolates what differs");
-  flags->work.add_to(*command, "localize");
+  flags->work.add_to(*command, "localize", flags->comparison.pair.local);
   flags->answer.add_to(*command, "print every finding and every module");
   flags->policy.add_to(*command);
   command->footer(

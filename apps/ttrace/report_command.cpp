@@ -80,14 +80,53 @@ std::map<std::uint64_t, PartFile> all_parts(const std::vector<std::string>& path
   return parts;
 }
 
+// What the parts know of rank files on several machines. Throws an input error where a file of one
+// name differs on two.
+LocalFiles files_of(const std::map<std::uint64_t, PartFile>& parts) {
+  LocalFiles local{parts.begin()->second.part.comparison.local_files};
+  std::map<std::string, std::pair<std::string, std::uint64_t>> known;  // state, and the part
+  for (const auto& [index, file] : parts) {
+    for (const auto& [name, state] : file.part.files) {
+      const auto& [first_state, first] = known.emplace(name, std::pair(state, index)).first->second;
+      if (first_state == state) continue;
+      throw base::input_error(file.path, ": ", base::printable(name), " is ", first_state,
+                              " in part ", first, " and ", state, " in part ", index,
+                              "; copy the run's own file to each machine");
+    }
+  }
+  if (parts.size() < parts.begin()->second.part.number.of) return local;  // others may have more
+  local.had.emplace();
+  for (const auto& [name, state] : known) local.had->insert(name);
+  return local;
+}
+
+// Throws an input error where a file that is here is not what the parts read.
+void require_same_files(const std::map<std::uint64_t, PartFile>& parts, const SharedWork& work) {
+  const std::map<std::string, std::string> here = work.files_here();
+  for (const auto& [index, file] : parts) {
+    for (const auto& [name, state] : file.part.files) {
+      const auto found = here.find(name);
+      if (found == here.end() || found->second == state) continue;
+      throw base::input_error(file.path, ": the inputs have changed since: ", base::printable(name),
+                              " was ", state, " there and is ", found->second,
+                              " here; make all parts again");
+    }
+  }
+}
+
 void record_all(const PartFile& file, comparison::Checkpoint& work) {
   for (std::size_t i = 0; i < file.part.measurements.size(); ++i) {
     const auto refuse = [&](const std::string& why) {
       return base::input_error(file.path, ": /part/measurements/", i, ": ", why);
     };
-    bool fresh = false;
+    bool fresh = true;
     try {
-      fresh = work.restore(comparison::parse_finished(file.part.measurements[i]));
+      comparison::Finished finished = comparison::parse_finished(file.part.measurements[i]);
+      if (file.part.comparison.local_files) {
+        work.restore_one_of(std::move(finished));
+      } else {
+        fresh = work.restore(std::move(finished));
+      }
     } catch (const base::Error& error) {
       throw refuse(error.what());
     }
@@ -113,6 +152,7 @@ int run_report_merge(const ReportMergeFlags& flags) {
   LocalizeFlags localized = localize_flags_of(id);
   localized.comparison.pair.threads = flags.threads;
   localized.comparison.all_slices = flags.all_slices;
+  audited.local = localized.comparison.pair.local = files_of(parts);
   for (const std::string& file : flags.answer.files) {
     of_audit ? audited.require_not_input(file) : localized.require_not_input(file);
   }
@@ -130,10 +170,13 @@ int run_report_merge(const ReportMergeFlags& flags) {
     throw base::input_error(first.path, ": the inputs have changed since: ", changed,
                             "; make all parts again");
   }
+  if (id.local_files) require_same_files(parts, *work);
   comparison::Checkpoint done;
   comparison::WorkDivision division;
   division.measured_by.resize(first.part.number.of);
+  if (id.local_files) division.had.emplace(first.part.number.of);
   for (const auto& [index, file] : parts) {
+    for (const auto& [name, state] : file.part.files) division.had->at(index - 1).insert(name);
     record_all(file, done);
     division.measured_by[index - 1] = file.path;
   }

@@ -120,15 +120,18 @@ void add_resume_hint(const SharedWorkFlags& flags, SharedWork& work) {
 
 }  // namespace
 
-void SharedWorkFlags::add_to(CLI::App& command, const std::string& does) {
+void SharedWorkFlags::add_to(CLI::App& command, const std::string& does, LocalFiles& local) {
   const FlagGroup shared(command, kWork);
   shared.value("--resume FILE", resume,
                "keep what is finished in this file, and go on from what it has");
   shared.value("--part I/N", part,
                base::concat(does, " this share; `ttrace report merge` joins the --json files"));
-  FlagGroup(command, kRare)
-      .choice("--mpi", mpi, {"auto", "off"},
+  const FlagGroup rare(command, kRare);
+  rare.choice("--mpi", mpi, {"auto", "off"},
               "auto: processes that mpirun has started share the work");
+  rare.flag("--local-files", local.given,
+            "with --part: rank files lie on the disks of several machines; judge the tensors that "
+            "this one has all files of");
 }
 
 comparison::PartOfWork run_share(SharedWork& work, const SharedWorkFlags& flags, bool for_merge) {
@@ -136,12 +139,21 @@ comparison::PartOfWork run_share(SharedWork& work, const SharedWorkFlags& flags,
   if (!flags.part.empty()) division.part = part_number(flags.part);
   comparison::PartOfWork share;
   if (!flags.resume.empty() || division.part) share.comparison = work.id();
+  comparison::ComparisonId state_of = share.comparison;
+  if (state_of.local_files) {
+    share.files = work.files_here();
+    division.had.emplace(1);
+    for (const auto& [file, state] : share.files) {
+      division.had->front().insert(file);
+      state_of.facts.emplace_back(base::concat("the file ", file), state);
+    }
+  }
 
   const StopSignal stop;
   std::optional<StateFile> state;
   std::function<void(const std::string&)> on_line;
   if (!flags.resume.empty()) {
-    state.emplace(flags.resume, share.comparison);
+    state.emplace(flags.resume, state_of);
     on_line = [&state](const std::string& line) { state->append(line); };
   }
   comparison::Checkpoint done(on_line, division.part && for_merge);
@@ -188,6 +200,18 @@ int run_as_rank(const MpiRank& me, const SharedWorkFlags& flags, const AnswerFla
 
 std::optional<MpiRank> rank_of(const SharedWorkFlags& flags) {
   return flags.mpi == "off" ? std::nullopt : mpi_rank();
+}
+
+void require_part_for(const LocalFiles& local, const SharedWorkFlags& flags) {
+  if (!local.given) return;
+  if (rank_of(flags)) {
+    throw base::usage_error(
+        "--local-files is for --part: under mpirun every process must see the files of all; give "
+        "--mpi off and --part I/N to the process of each machine");
+  }
+  if (flags.part.empty()) {
+    throw base::usage_error("--local-files says what one of several machines has; give --part I/N");
+  }
 }
 
 void require_whole_for(const PolicyFlags& policy, const SharedWorkFlags& flags) {

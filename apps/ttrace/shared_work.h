@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "comparison/checkpoint.h"
 #include "comparison/division.h"
 #include "flags/policy.h"
+#include "local_files.h"
 #include "mpi_ranks.h"
 #include "trace/source.h"
 
@@ -24,8 +26,8 @@ struct SharedWorkFlags {
   std::string part;    // "2/8", or empty
   std::string mpi = "auto";
 
-  // `does`: "compare", "audit", "localize".
-  void add_to(CLI::App& command, const std::string& does);
+  // `does`: "compare", "audit", "localize". --local-files is of the traces too: `local`.
+  void add_to(CLI::App& command, const std::string& does, LocalFiles& local);
 };
 
 // A comparison, an audit or a localization, with its inputs open.
@@ -38,6 +40,8 @@ class SharedWork {
 
   // What was requested, and the current state of the files.
   virtual comparison::ComparisonId id() const = 0;
+  // Every rank file that is here, and what it is.
+  virtual std::map<std::string, std::string> files_here() const = 0;
   // Makes the report of all, or of the part that `division` names. Does not measure again what
   // `work` has. Once `stop` is true, the report may end with what is known; may be null.
   virtual void run(comparison::Checkpoint* work, comparison::WorkDivision division,
@@ -64,6 +68,9 @@ int run_as_rank(const MpiRank& me, const SharedWorkFlags& flags, const AnswerFla
 
 // The rank, unless the flags say that this is one process.
 std::optional<MpiRank> rank_of(const SharedWorkFlags& flags);
+
+// --local-files says what a part has: throws a usage error without --part, and under mpirun.
+void require_part_for(const LocalFiles& local, const SharedWorkFlags& flags);
 
 // --known, --require and --since need the whole answer. Throws a usage error beside --part.
 void require_whole_for(const PolicyFlags& policy, const SharedWorkFlags& flags);

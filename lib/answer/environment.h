@@ -16,14 +16,18 @@ struct Environment {
   std::string version;
 };
 
+// What is missing where every part is there, but the files lie on several disks.
+inline constexpr const char* kApart = "files apart";
+
 // How far a comparison or an audit came that was stopped before everything was measured, or whose
 // parts are not all there.
 struct Interruption {
   std::uint64_t measured = 0;
   std::uint64_t of = 0;
-  std::string missing = "";  // comparison::missing_parts(), or empty
+  std::string missing = "";  // comparison::missing_parts(), kApart, or empty
 
-  // "interrupted after 20 of 202 tensors", "part 2 of 3 is missing, with 20 of 202 tensors".
+  // "interrupted after 20 of 202 tensors", "part 2 of 3 is missing, with 20 of 202 tensors",
+  // "20 of 202 tensors lie apart: no part has all rank files that are needed for them".
   std::string describe() const;
 };
 

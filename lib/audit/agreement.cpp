@@ -148,7 +148,7 @@ std::vector<TensorComparison> measure_itself(const trace::Source& run,
   const comparison::NoiseSource no_noise(run.manifest(), nullptr, *execution.backend);
   comparison::Checkpoint nothing_known;
   comparison::Checkpoint& known = work != nullptr ? *work : nothing_known;
-  comparison::prepare_work(division, run, known, records);
+  comparison::prepare_work(division, run, run, known, records);
   comparison::WorkHooks hooks;
   hooks.stop = stop;
   if (known.is_recorded()) {

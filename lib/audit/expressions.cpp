@@ -20,6 +20,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "comparison/local_files.h"
 #include "specification/describe.h"
 #include "specification/evaluate/casts_of_leaves.h"
 #include "specification/evaluate/evaluate.h"
@@ -212,6 +213,8 @@ class Audit {
     }
     if (!judged->problem.empty()) {
       tensor.reason = judged->problem;
+      tensor.left_undone = audit_.division.had && !audit_.division.part &&
+                           comparison::needs_another_machine(tensor.reason);
       return;
     }
     AuditCheck& check = judged->check;

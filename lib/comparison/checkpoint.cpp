@@ -161,6 +161,35 @@ bool Checkpoint::restore(Finished finished) {
   return known_.insert_or_assign(std::move(id), std::move(finished)).second;
 }
 
+namespace {
+
+// Whether it says why something could not be read, replayed or judged.
+bool is_problem(const Finished& finished) {
+  return std::visit(
+      [](const auto& what) {
+        if constexpr (requires { what.unreadable; }) {
+          return !what.unreadable.empty();
+        } else {
+          return !what.problem.empty();
+        }
+      },
+      finished.what);
+}
+
+}  // namespace
+
+void Checkpoint::restore_one_of(Finished finished) {
+  const auto found = known_.find(id_of(finished));
+  if (found == known_.end() || (is_problem(found->second) && !is_problem(finished))) {
+    restore(std::move(finished));
+    return;
+  }
+  if (is_problem(finished) || finished_line(found->second) == finished_line(finished)) return;
+  throw base::input_error("is not what another part measured of ",
+                          base::printable(to_string(finished.key)),
+                          ": the files of one name differ on their machines");
+}
+
 std::optional<Finished> Checkpoint::taken(const Id& id) {
   const std::lock_guard lock(mutex_);
   auto found = known_.extract(id);

@@ -92,6 +92,10 @@ class Checkpoint {
   // Adds a measurement of an earlier run. Returns false if it replaces one of the same tensor and
   // sort.
   bool restore(Finished finished);
+  // Adds one of several parts that may have measured the same tensor: the first stays, unless it
+  // says why it could not be judged and this one judged it. Throws an input error if the two
+  // measured otherwise: then their files differ.
+  void restore_one_of(Finished finished);
   bool empty() const { return whole_ ? whole_->empty() : known_.empty(); }
   // Whether record() has any effect.
   bool is_recorded() const { return whole_ ? whole_->is_recorded() : on_line_ != nullptr || keep_; }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/checkpoint.h"
+#include "comparison/local_files.h"
 #include "comparison/measure_pairs.h"
 
 namespace ttrace::comparison {
@@ -53,13 +54,17 @@ std::string describe_difference(const ComparisonId& there, const ComparisonId& h
                   here.candidate),
         differing("--noise", there.noise, here.noise),
         differing("--tolerance", there.tolerance, here.tolerance),
-        differing("--layout", there.layout, here.layout), differing("--map", there.map, here.map),
-        differing("--truth", there.truth, here.truth), differing("--only", there.only, here.only),
-        differing("--skip", there.skip, here.skip), differing("--kind", there.kinds, here.kinds),
+        differing("--layout", there.layout, here.layout),
+        differing("--map", there.map, here.map),
+        differing("--truth", there.truth, here.truth),
+        differing("--only", there.only, here.only),
+        differing("--skip", there.skip, here.skip),
+        differing("--kind", there.kinds, here.kinds),
         differing("--step", there.steps, here.steps),
         differing("--common", there.common, here.common),
         differing("--specification", there.specification, here.specification),
         differing("--exact", there.exact, here.exact),
+        differing("--local-files", there.local_files, here.local_files),
         differing("localize", there.localized, here.localized),
         differing("--candidate-specification", there.candidate_specification,
                   here.candidate_specification),
@@ -205,8 +210,10 @@ void leave_to_others(const PartNumber& mine, const std::vector<std::uint64_t>& p
 
 }  // namespace
 
-void prepare_work(const WorkDivision& division, const trace::Source& candidate, Checkpoint& work,
+void prepare_work(const WorkDivision& division, const trace::Source& reference,
+                  const trace::Source& candidate, Checkpoint& work,
                   std::vector<TensorComparison>& results) {
+  if (division.had) return prepare_local_work(division, reference, candidate, work, results);
   std::vector<std::uint64_t> part;
   if (division.part || !division.measured_by.empty()) {
     part = parts_of(results, candidate.manifest(),

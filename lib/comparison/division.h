@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,6 +48,8 @@ struct ComparisonId {
   std::vector<std::string> layers = {};
   bool all_layers = false;
   std::string report = "";
+  // --local-files: the facts name no rank file, as each part has others.
+  bool local_files = false;
   // Subject ("the files of ref.h5") and fact ("1 file, 3 bytes, ...").
   std::vector<std::pair<std::string, std::string>> facts = {};
 };
@@ -59,6 +63,8 @@ struct PartOfWork {
   bool interrupted = false;
   ComparisonId comparison;
   std::vector<std::string> measurements;  // lines of a Checkpoint
+  // With --local-files: the rank files that it has, and what they are ("9 bytes, 1f2e...").
+  std::map<std::string, std::string> files = {};
 };
 
 // Returns for every item the number (from 0) of the process that gets it, so that their sums of
@@ -78,6 +84,9 @@ struct WorkDivision {
   std::vector<std::string> measured_by = {};
   // Tensors with one text are in one part; if null, every tensor may be in any.
   std::function<std::string(const trace::TensorKey&)> unit = nullptr;
+  // With --local-files: the rank files that each part has, in the order of the parts; of a process
+  // that is a part, its own alone. See local_files.h.
+  std::optional<std::vector<std::set<std::string>>> had = std::nullopt;
 };
 
 // "parts 2 and 5 of 8 are missing", or nothing if none is.
@@ -92,7 +101,8 @@ std::vector<std::uint64_t> parts_of(const std::vector<TensorComparison>& results
 // Leaves this process only its own share of the measuring, less what was restored. Throws an input
 // error where a restored measurement does not fit its tensor, or where a part that should have
 // measured everything has not. Tensors of missing parts are skipped as interrupted.
-void prepare_work(const WorkDivision& division, const trace::Source& candidate, Checkpoint& work,
+void prepare_work(const WorkDivision& division, const trace::Source& reference,
+                  const trace::Source& candidate, Checkpoint& work,
                   std::vector<TensorComparison>& results);
 
 }  // namespace ttrace::comparison

@@ -14,6 +14,7 @@
 #include "audit/step_coverage.h"
 #include "audit/unused_parameters.h"
 #include "base/text.h"
+#include "comparison/local_files.h"
 #include "comparison/run_facts.h"
 #include "comparison/shown_precision.h"
 #include "judge/calibration.h"
@@ -46,6 +47,7 @@ class AuditRun {
       leave_rest();
     } else {
       check_after_backward();
+      leave_what_lies_elsewhere();
     }
     reach_verdict();
     out_.environment.seconds =
@@ -173,8 +175,9 @@ class AuditRun {
   }
 
   void note_interruption() {
-    answer::Interruption found{0, out_.tensors.size(), comparison::missing_parts(division_)};
+    answer::Interruption found{0, out_.tensors.size()};
     for (const AuditedTensor& tensor : out_.tensors) found.measured += tensor.left_undone ? 0 : 1;
+    found.missing = comparison::missing_in_merge(division_, found.measured < found.of);
     if (found.measured < found.of || !found.missing.empty()) out_.interrupted = std::move(found);
   }
 
@@ -207,6 +210,15 @@ class AuditRun {
     audit::check_main_gradients(measured, accumulation, out_.tensors);
     audit::check_gradient_norms(measured, out_.tensors);
     audit::check_steps(measured, out_.tensors);
+  }
+
+  // What only the merge can check, and what it cannot since its machine lacks the files.
+  void leave_what_lies_elsewhere() {
+    if (!division_.had) return;
+    for (AuditedTensor& tensor : out_.tensors) {
+      if (comparison::needs_another_machine(tensor.reason)) tensor.left_undone = true;
+    }
+    note_interruption();
   }
 
   void reach_verdict() {

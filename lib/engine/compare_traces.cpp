@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "comparison/accumulation_error.h"
 #include "comparison/judge_pairs.h"
+#include "comparison/local_files.h"
 #include "comparison/measure_pairs.h"
 #include "comparison/noise_runs.h"
 #include "comparison/other_implementation.h"
@@ -169,7 +170,7 @@ class CompareRun {
 
   // The long part: everything that reads the tensors from end to end.
   void measure() {
-    comparison::prepare_work(options_.division, candidate_, work_, out_.results);
+    comparison::prepare_work(options_.division, reference_, candidate_, work_, out_.results);
     if (work_.is_recorded()) {
       hooks_.finished = [this](std::size_t i) {
         comparison::record_measurement(work_, out_.results[i]);
@@ -185,8 +186,12 @@ class CompareRun {
     }
     warn(optimizer::replay_updates(reference_, candidate_, options_.execution, work_, hooks_,
                                    out_.results));
-    out_.interrupted =
-        comparison::interruption_of(out_.results, comparison::missing_parts(options_.division));
+    const bool any_left =
+        std::any_of(out_.results.begin(), out_.results.end(), [](const TensorComparison& result) {
+          return result.skipped == comparison::SkippedFor::kInterruption;
+        });
+    out_.interrupted = comparison::interruption_of(
+        out_.results, comparison::missing_in_merge(options_.division, any_left));
     if (options_.on_measured) options_.on_measured(out_.results);
   }
 

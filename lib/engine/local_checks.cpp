@@ -8,6 +8,7 @@
 #include "audit/agreement.h"
 #include "audit/consequences.h"
 #include "audit/expressions.h"
+#include "comparison/local_files.h"
 #include "comparison/shown_precision.h"
 
 namespace ttrace::engine {
@@ -65,8 +66,9 @@ void LocalChecks::check(const std::set<std::string>& modules, comparison::WorkDi
 }
 
 std::optional<answer::Interruption> LocalChecks::interruption() const {
-  answer::Interruption found{0, tensors_.size(), comparison::missing_parts(division_)};
+  answer::Interruption found{0, tensors_.size()};
   for (const AuditedTensor& tensor : tensors_) found.measured += tensor.left_undone ? 0 : 1;
+  found.missing = comparison::missing_in_merge(division_, found.measured < found.of);
   if (found.measured == found.of && found.missing.empty()) return std::nullopt;
   return found;
 }

@@ -46,6 +46,7 @@ std::string comparison_id_text(const comparison::ComparisonId& id) {
                        {"all_layers", id.all_layers},
                        {"report", id.report}};
   }
+  if (id.local_files) out["local_files"] = true;
   out["facts"] = std::move(facts);
   return dumped(out);
 }
@@ -53,7 +54,7 @@ std::string comparison_id_text(const comparison::ComparisonId& id) {
 comparison::ComparisonId comparison_id_from(const JsonCursor& cursor) {
   cursor.allow_keys({"reference", "candidate", "noise", "tolerance", "layout", "map", "truth",
                      "only", "skip", "kind", "step", "common", "specification", "exact", "localize",
-                     "facts"});
+                     "local_files", "facts"});
   comparison::ComparisonId id;
   id.reference = cursor.require("reference").as_string();
   id.candidate = cursor.require("candidate").as_string();
@@ -77,6 +78,7 @@ comparison::ComparisonId comparison_id_from(const JsonCursor& cursor) {
     id.all_layers = localize->require("all_layers").as_bool();
     id.report = localize->require("report").as_string();
   }
+  if (const auto local = cursor.find("local_files")) id.local_files = local->as_bool();
   for (const JsonCursor& fact : cursor.require("facts").items()) {
     const std::vector<std::string> both = fact.as_strings();
     if (both.size() != 2) throw fact.error("expected what it is about, and what it was");
@@ -98,10 +100,15 @@ comparison::PartOfWork parse_share(std::string_view report, const std::string& f
   if (!part) {
     throw root.error("a report of all tensors; only those of --part are merged");
   }
-  part->allow_keys({"index", "of", "interrupted", "comparison", "measurements"});
+  part->allow_keys({"index", "of", "interrupted", "comparison", "files", "measurements"});
   comparison::PartOfWork share{part_number_from(*part), part->require("interrupted").as_bool(),
                                comparison_id_from(part->require("comparison")),
                                part->require("measurements").as_strings()};
+  if (share.comparison.local_files) {
+    for (const auto& [path, state] : part->require("files").members()) {
+      share.files.emplace(path, state.as_string());
+    }
+  }
   if ((name == kAuditSchema) != share.comparison.reference.empty() ||
       (name == kLocalizeSchema) != share.comparison.localized) {
     throw part->error("is of another command than the report");

@@ -53,6 +53,7 @@ void ReportText::add_share(const comparison::PartOfWork& part) {
       base::concat(",\n  \"part\": {\"index\": ", part.number.index, ", \"of\": ", part.number.of,
                    ", \"interrupted\": ", part.interrupted ? "true" : "false",
                    ", \"comparison\": ", comparison_id_text(part.comparison));
+  if (part.comparison.local_files) text_ += ", \"files\": " + dumped(json(part.files));
   text_ += ", \"measurements\": [";
   any_line_ = false;
   for (const std::string& line : part.measurements) add_line(line);

@@ -145,7 +145,7 @@ def test_a_shell_offers_files_where_a_file_is_expected(
 
 # In no help, for want of room: its footer says where to read on.
 NIGHTS = {"--known", "--require", "--since", "--fail-on"}
-RARE = {"--mpi"}  # of the commands that divide their work
+RARE = {"--mpi", "--local-files"}  # of the commands that divide their work
 
 
 @pytest.mark.parametrize(

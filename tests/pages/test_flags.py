@@ -47,5 +47,10 @@ def test_pages_give_flags() -> None:
 def test_a_command_has_the_flags_that_pages_give_it(command: str) -> None:
     known = set(FLAG.findall(run_ttrace(*command.split(), "--help").stdout))
     assert known
+    # The help leaves out what is rarely needed.
+    (known_to_all,) = run_ttrace("man", "--format", "markdown").stdout.split(
+        f"## ttrace {command}\n"
+    )[1:]
+    known |= set(FLAG.findall(known_to_all.split("\n## ")[0]))
     unknown = sorted(f"{page}: {flag}" for flag, page in USES[command] if flag not in known)
     assert not unknown

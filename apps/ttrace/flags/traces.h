@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "flags/selection.h"
+#include "local_files.h"
 
 namespace ttrace::app {
 
@@ -24,6 +25,7 @@ struct JudgedPairFlags {
   std::string layout;
   std::string map;
   unsigned threads = 0;
+  LocalFiles local;
   SelectionFlags selection;
 
   // `candidate_is`: the help text of RUN.

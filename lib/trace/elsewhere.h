@@ -1,0 +1,45 @@
+// A trace of which this machine has some rank files alone: the others lie on other machines.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "trace/source.h"
+
+namespace ttrace::trace {
+
+// How the message ends that opening a tensor of such a rank gives.
+inline constexpr std::string_view kOnAnotherMachine = "lies on another machine";
+
+// An open trace some of whose ranks have their files elsewhere: nothing of them can be read here,
+// but they are not lost.
+class PartlyElsewhere : public Source {
+ public:
+  // `elsewhere`: these ranks.
+  PartlyElsewhere(std::unique_ptr<Source> source, std::set<std::uint64_t> elsewhere)
+      : source_(std::move(source)), elsewhere_(std::move(elsewhere)) {}
+
+  const std::string& path() const override { return source_->path(); }
+  const Manifest& manifest() const override { return source_->manifest(); }
+  std::string identity() const override { return source_->identity(); }
+  Fingerprint fingerprint() const override { return source_->fingerprint(); }
+  std::string rank_file(std::uint64_t rank) const override { return source_->rank_file(rank); }
+  std::optional<std::string> rank_problem(std::uint64_t rank) const override {
+    return elsewhere_.contains(rank) ? std::nullopt : source_->rank_problem(rank);
+  }
+  std::unique_ptr<Dataset> open(std::uint64_t rank, const std::string& dataset) const override {
+    if (!elsewhere_.contains(rank)) return source_->open(rank, dataset);
+    throw base::input_error(source_->rank_file(rank), ": ", kOnAnotherMachine);
+  }
+
+ private:
+  std::unique_ptr<Source> source_;
+  std::set<std::uint64_t> elsewhere_;
+};
+
+}  // namespace ttrace::trace
