@@ -180,6 +180,12 @@ def test_where_gpus_are_ranks_are_new_processes(cache, tmp_path, monkeypatch):
         assert_equivalent(**given(cache, layouts=["ddp1"], loss=lambda x, y: x.mean()))
 
 
+def test_nccl_needs_a_gpu_for_each_rank(cache, monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    with pytest.raises(MatrixError, match=r"backend='nccl': the 2 rank\(s\) of 'fsdp2' need a GPU"):
+        assert_equivalent(**given(cache, layouts=["ddp1", "fsdp2"], backend="nccl"))
+
+
 def test_a_process_with_threads_of_autograd_is_not_forked():
     """torch 2.15 begins them on the CPU too, if a model is compiled first."""
     here, done = threading.Event(), threading.Event()

@@ -57,7 +57,13 @@ def run_matrix(
     _check(job, settings)
     words = read_words(layouts, len(job.batches), settings.most_ranks, os.cpu_count() or 1)
     program()
-    backend = settings.backend or backend_for(max(word.ranks for word in words))
+    largest = max(words, key=lambda word: word.ranks)
+    backend = settings.backend or backend_for(largest.ranks)
+    if backend == "nccl" and backend_for(largest.ranks) != "nccl":
+        raise MatrixError(
+            f"backend='nccl': the {largest.ranks} rank(s) of {largest.text!r} need a GPU each, and "
+            f"torch sees {torch.cuda.device_count()} here; take a smaller layout, or 'gloo'"
+        )
     with folder_of(settings.out) as folder:
         begun = time.monotonic()
         told("the reference: one process")
