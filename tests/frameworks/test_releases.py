@@ -38,6 +38,21 @@ def test_the_reason_of_a_crash_of_pip_is_told():
         environments._run([sys.executable, "-c", crash])
 
 
+def test_a_package_that_starts_with_the_base_starts_beside_it_too(tmp_path, monkeypatch):
+    # As setuptools does, which stands in for distutils.
+    def make(folder, version):
+        environments._run([sys.executable, "-m", "venv", "--without-pip", folder])
+        return folder / "bin" / "python"
+
+    monkeypatch.setattr(environments, "make", make)
+    base = environments.make(tmp_path / "base", "")
+    inside = environments._packages(base)
+    (inside / "stand_in.py").write_text("import sys; sys.modules['gone'] = sys", encoding="utf-8")
+    (inside / "first.pth").write_text("import stand_in\n", encoding="utf-8")
+    python = environments.upon(tmp_path / "upon", "", base)
+    environments._run([python, "-c", "import gone"])
+
+
 def test_what_ended_a_training_is_told(tmp_path):
     launcher = tmp_path / "launch.py"
     told = "x.ProcessExitedException: process 0 terminated with signal SIGKILL"
