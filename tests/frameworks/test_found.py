@@ -26,7 +26,11 @@ RUN = grid.cases(
 
 
 # What scripts/frameworks_venv.sh does not install: the beginning of a script's name -> the package.
-OTHERS = {"megatron_fsdp": "megatron-fsdp==0.6.1", "megatron_latent": "megatron-core==0.19.2"}
+OTHERS = {
+    "megatron_ahead": "megatron-core==0.19.2",
+    "megatron_fsdp": "megatron-fsdp==0.6.1",
+    "megatron_latent": "megatron-core==0.19.2",
+}
 IS_THERE = "import importlib.metadata as m, sys; sys.exit(m.version(sys.argv[1]) != sys.argv[2])"
 
 

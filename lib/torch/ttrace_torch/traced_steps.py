@@ -180,7 +180,8 @@ class TracedSteps:
         job.reference.follow_scales(recorder.scales)
         # The first finished step records the data flow of all steps.
         follows_flow = "modules" not in self._facts and job.writing.takes(output.rank)
-        step = Step(number, recorder, DataFlow() if follows_flow else None)
+        flow = DataFlow() if follows_flow else None
+        step = Step(number, recorder, flow, job.names.earlier_runs)
         place = job.data.place or (0, 1)
         changed = job.perturber is not None or job.rewriter is not None
         self._turns = Turns(place, job.interleaved, changed)

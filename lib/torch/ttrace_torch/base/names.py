@@ -87,8 +87,14 @@ class Naming:
         return {path: canonical(path) or ROOT for path, _ in part.named_modules()}
 
     def of_parameters(self, part: nn.Module) -> dict[str, str]:
-        """Path in `part` -> canonical name, for each of its parameters."""
+        """Path in `part` -> canonical name, for each of its parameters but those that the whole
+        model has not."""
         return {path: canonical(path) for path, _ in part.named_parameters()}
+
+    def earlier_runs(self, part: nn.Module) -> dict[str, int]:
+        """Canonical module name -> its runs in a micro-batch in other stages, before those of
+        `part`."""
+        return {}
 
 
 class _Renamed(Naming):
@@ -116,6 +122,11 @@ class _Renamed(Naming):
         names = self._naming.of_parameters(part)
         return {path: self._rename(name, *place) for path, name in names.items()}
 
+    def earlier_runs(self, part: nn.Module) -> dict[str, int]:
+        place = self.place(part)
+        earlier = self._naming.earlier_runs(part)
+        return {self._rename(name, *place): count for name, count in earlier.items()}
+
 
 def renamed(naming: Naming, rename: Callable[..., str] | None) -> Naming:
     """`naming` with every name but the root's mapped by `rename`, which also gets the stage's
@@ -132,12 +143,14 @@ class ModelNames:
         name, which maps to the wrapped module.
     parameters: canonical name -> parameter. A tied parameter has one entry, under its first name.
     owners: canonical parameter name -> the (module name, local name) pairs that hold it.
+    earlier_runs: canonical module name -> its runs in a micro-batch in stages before this one.
     """
 
     model: Any
     modules: dict[str, nn.Module] = field(default_factory=dict)
     parameters: dict[str, nn.Parameter] = field(default_factory=dict)
     owners: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    earlier_runs: dict[str, int] = field(default_factory=dict)
     naming: Naming = field(default_factory=Naming)
 
     @staticmethod
@@ -158,6 +171,7 @@ class ModelNames:
             if name in self.modules:
                 raise TraceError(f"two parts of the model both have a module {name}")
         self.modules.update(mine)
+        self.earlier_runs.update(self.naming.earlier_runs(part))
         parameters = dict(part.named_parameters())
         for path, name in self.naming.of_parameters(part).items():
             if check_name(name, "parameter") in self.parameters:
@@ -167,7 +181,8 @@ class ModelNames:
         for path, module in held.items():
             for local, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
                 owner = (modules[path] or canonical(path) or ROOT, local)
-                self.owners.setdefault(by_id[id(parameter)], []).append(owner)
+                if id(parameter) in by_id:
+                    self.owners.setdefault(by_id[id(parameter)], []).append(owner)
 
     def check_unchanged(self) -> None:
         """Throws TraceError if modules or parameters of the model have been replaced since."""

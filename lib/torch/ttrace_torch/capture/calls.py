@@ -15,7 +15,7 @@ call:
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,9 +56,13 @@ def in_function() -> bool:
 
 
 class CallCounter:
-    """Numbers the runs of one traced step."""
+    """Numbers the runs of one traced step.
 
-    def __init__(self) -> None:
+    earlier: module name -> its runs in other pipeline stages that come before those of this one.
+    """
+
+    def __init__(self, earlier: Mapping[str, int]) -> None:
+        self._earlier = earlier
         self.microbatch: Batch = 0
         # While True, runs are not recorded.
         self.paused = False
@@ -71,8 +75,9 @@ class CallCounter:
         if in_backward():
             return self._repeated(name)
         key = (self.microbatch, name)
-        call = self._counts.get(key, 0)
-        self._counts[key] = call + 1
+        count = self._counts.get(key, 0)
+        self._counts[key] = count + 1
+        call = self.first(name) + count
         functions = [] if torch.is_grad_enabled() else [ctx for ctx, _ in _functions_on_stack()]
         run = Run(self, self.microbatch, call, in_function=bool(functions))
         for ctx in functions:
@@ -87,6 +92,10 @@ class CallCounter:
     def count(self, microbatch: Batch, name: str) -> int:
         """Number of runs of module `name` in that micro-batch."""
         return self._counts.get((microbatch, name), 0)
+
+    def first(self, name: str) -> int:
+        """The number of the first run of module `name` in a micro-batch."""
+        return self._earlier.get(name, 0)
 
     def _repeated(self, name: str) -> Run | None:
         inner = []

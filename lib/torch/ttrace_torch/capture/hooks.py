@@ -290,7 +290,7 @@ class ForwardHooks:
                 f"{microbatch}; which call to {action} cannot be told, so switch checkpointing "
                 f"off in {runs}"
             )
-        return microbatch, 0
+        return microbatch, self._calls.first(name)
 
 
 class _ModuleHook:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -25,13 +26,18 @@ Number = Union[torch.Tensor, float, int, bool]
 
 
 class Step:
-    """The state of one traced step."""
+    """The state of one traced step.
 
-    def __init__(self, number: int, recorder: Recorder, flow: DataFlow | None) -> None:
+    earlier: module name -> its runs in stages before this one, see `CallCounter`.
+    """
+
+    def __init__(
+        self, number: int, recorder: Recorder, flow: DataFlow | None, earlier: Mapping[str, int]
+    ) -> None:
         self.number = number
         self.flow = flow
         self.recorder = recorder
-        self.calls = CallCounter()
+        self.calls = CallCounter(earlier)
         self.gradients = GradientHooks(number, recorder, self.calls)
         self.main_grads_done = False
         self.updated = False

@@ -79,6 +79,7 @@ class _Rules:
             "MoETransformerLayer": self._layer,
             "TransformerBlock": self._block,
             "GPTModel": self._model,
+            "MultiTokenPredictionLayer": self._layer_ahead,
             "IdentityOp": self._layer,
             "IdentityFuncOp": lambda *_: ModuleLayout(),
         }
@@ -176,6 +177,15 @@ class _Rules:
             # The losses of tokens; logits without labels.
             lambda _, tensor: logits if tensor.dim() == 3 else self._tokens,
         )
+
+    def _layer_ahead(self, name: str, module: nn.Module) -> ModuleLayout:
+        return ModuleLayout(self._among_tokens, self._among_tokens)
+
+    def _among_tokens(self, _: int, tensor: torch.Tensor) -> Placements:
+        """Token ids, positions and their padding, hidden states, and what comes beside them."""
+        if tensor.dim() == 2:
+            return self._tokens
+        return self._hidden if tensor.dim() == 3 else self._beside(tensor)
 
     def _of_container(self, inputs: Rule, outputs: Rule) -> ModuleLayout:
         """Only the first stage has the whole model's input, only the last one its output."""

@@ -14,7 +14,8 @@ from ttrace_torch.base.names import ROOT, WRAPPERS, Naming
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.megatron_api import Model, ParallelState
 
-TIED = "embedding.word_embeddings.weight"
+_EMBEDDING = "embedding"
+TIED = f"{_EMBEDDING}.word_embeddings.weight"
 _HEAD = "output_layer.weight"
 
 # Modules that every stage has, in addition to its layers.
@@ -44,6 +45,14 @@ def holds_copy_of_embedding(part: nn.Module) -> bool:
     return bool(tied) and not getattr(model, "pre_process", True)
 
 
+def _puts_in_a_row(module: nn.Module) -> bool:
+    """Whether its output is only those of its layers, one after the other.
+
+    Under context parallelism each of them has a zigzag order of its own, which no placement says.
+    """
+    return any(base.__name__ == "MultiTokenPredictionBlock" for base in type(module).__mro__)
+
+
 class MegatronNaming(Naming):
     """Names of a model in Megatron's chunks.
 
@@ -65,10 +74,18 @@ class MegatronNaming(Naming):
         found: dict[str, str | None] = {}
         for path, name in self._names(part).items():
             # The tokens of an expert depend on the routing, so its activations have no layout.
-            routed = ".experts." in f".{name}."
+            left_out = ".experts." in f".{name}." or _puts_in_a_row(modules[path])
             shared = name in EVERYWHERE or isinstance(modules[path], nn.ModuleList)
-            found[path] = None if routed or (shared and not outer) else name
+            found[path] = None if left_out or (shared and not outer) else name
         return found
+
+    def earlier_runs(self, part: nn.Module) -> dict[str, int]:
+        # The stage that predicts further tokens has a copy of the embedding, which the first stage
+        # has run by then.
+        if getattr(inner(part), "pre_process", True):
+            return {}
+        names = self.of_modules(part).values()
+        return {name: 1 for name in names if name and f"{name}.".startswith(f"{_EMBEDDING}.")}
 
     def of_parameters(self, part: nn.Module) -> dict[str, str]:
         names = self._names(part)
@@ -76,8 +93,14 @@ class MegatronNaming(Naming):
         found = {}
         for path, _ in part.named_parameters():
             owner, _, local = path.rpartition(".")
-            name = local if names[owner] == ROOT else f"{names[owner]}.{local}"
-            found[path] = TIED if copied and name == _HEAD else name
+            found[path] = local if names[owner] == ROOT else f"{names[owner]}.{local}"
+        heads = [path for path, name in found.items() if copied and name == _HEAD]
+        for path in heads:
+            if TIED in found.values():
+                # The embedding's copy is the head's weight, and the head's own is never read.
+                del found[path]
+            else:
+                found[path] = TIED
         return found
 
     def _names(self, part: nn.Module) -> dict[str, str]:

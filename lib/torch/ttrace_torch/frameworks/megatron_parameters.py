@@ -81,7 +81,10 @@ def _gated(placements: dict[str, Placement]) -> dict[str, Placement]:
 
 
 def _tied(parts: Sequence[nn.Module]) -> bool:
-    return bool(getattr(inner(parts[0]), "share_embeddings_and_output_weights", False))
+    """Whether the first and the last stage both have the embedding's weight."""
+    model = inner(parts[0])
+    ahead = getattr(model.config, "mtp_num_layers", None)
+    return bool(ahead or getattr(model, "share_embeddings_and_output_weights", False))
 
 
 def _at(mesh: str, placements: Mapping[str, Placement]) -> Placements:

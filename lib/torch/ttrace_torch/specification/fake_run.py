@@ -98,7 +98,7 @@ def run(
         names, assignment = resolve(model)
         marks = Marks(recorder, names, originals)
         capture = Recorder(Meshes(Mesh()), 0, (), set(), lambda *_: None, observer=marks)
-        step = Step(0, capture, None)
+        step = Step(0, capture, None, names.earlier_runs)
         kept_precision = _dtype(rules.kept_precision, "kept_precision")
         for name, parameter in names.parameters.items():
             kept: torch.Tensor = parameter
