@@ -42,6 +42,15 @@ names of packages or releases run these alone. The layouts and bugs are rows of
 The collector's own tests, `tests/torch`, passed on torch 2.15.0 with Python 3.12 on 2026-11-26:
 947 of them, and the 4 that ask for Ray were skipped.
 
+Where a cell fails, or a release lacks names:
+
+- trl 1.15.0: GRPO takes its log-probabilities from a Triton kernel and asks for a GPU, with and
+  without a tracer.
+- torchtitan 0.2: the callback reads `torchtitan.trainer.Trainer`, which is of 0.3, as is the model
+  that this study trains.
+- transformers 5.22.2 has no `_resolve_parallel_plans`: `ttrace matrix` asks for `parallelize=`
+  where a layout has tensor parallelism. Tracing does not read it.
+
 """
 NAMES = """
 import json, sys
