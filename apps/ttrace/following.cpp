@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "layout/manifest_merge.h"
 #include "layout/mesh.h"
-#include "trace/hdf5/trace_files.h"
+#include "trace/open/open_trace.h"
 
 namespace ttrace::app {
 namespace {
@@ -57,10 +57,10 @@ std::optional<FollowedTrace::FileState> FollowedTrace::state_of(const std::strin
                    facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec};
 }
 
-bool FollowedTrace::is_single_file() const { return fs::path(path_).extension() == ".h5"; }
+bool FollowedTrace::is_single_file() const { return trace::names_single_file(path_); }
 
 std::string FollowedTrace::file_of(std::uint64_t rank) const {
-  return is_single_file() ? path_ : (fs::path(path_) / trace::hdf5::rank_file_name(rank)).string();
+  return is_single_file() ? path_ : trace::rank_file(path_, rank);
 }
 
 std::string FollowedTrace::manifest_file() const {
@@ -73,7 +73,7 @@ std::vector<std::uint64_t> FollowedTrace::ranks_with_files() const {
     return state_of(path_) ? std::vector<std::uint64_t>{0} : std::vector<std::uint64_t>{};
   }
   try {
-    return trace::hdf5::ranks_with_files(path_);
+    return trace::ranks_with_files(path_);
   } catch (const base::InputError&) {
     return {};
   }
@@ -85,8 +85,8 @@ bool FollowedTrace::is_stale(const std::string& file, const FileState& state) co
 }
 
 trace::Manifest FollowedTrace::manifest_of(std::uint64_t rank) const {
-  return is_single_file() ? trace::hdf5::open_trace(path_)->manifest()
-                          : trace::hdf5::read_rank_manifest(path_, rank);
+  return is_single_file() ? trace::open_trace(path_)->manifest()
+                          : trace::read_rank_manifest(path_, rank);
 }
 
 std::optional<FollowedTrace::Part> FollowedTrace::read_part(std::uint64_t rank,
@@ -255,8 +255,8 @@ bool FollowedTrace::has_changed() const {
 }
 
 std::unique_ptr<trace::Source> FollowedTrace::open(std::uint64_t step) const {
-  if (manifest_) return trace::hdf5::open_trace(path_);
-  if (is_single_file()) return trace::hdf5::open_trace(path_, up_to(step, manifest_of(0)));
+  if (manifest_) return trace::open_trace(path_);
+  if (is_single_file()) return trace::open_trace(path_, up_to(step, manifest_of(0)));
   layout::ManifestMerge merge;
   for (const auto& [rank, part] : parts_) {
     trace::Manifest manifest = manifest_of(rank);
@@ -265,7 +265,7 @@ std::unique_ptr<trace::Source> FollowedTrace::open(std::uint64_t step) const {
     }
     merge.add(rank, up_to(step, std::move(manifest)));
   }
-  return trace::hdf5::open_trace(path_, merge.finish().manifest);
+  return trace::open_trace(path_, merge.finish().manifest);
 }
 
 }  // namespace ttrace::app

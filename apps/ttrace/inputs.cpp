@@ -13,7 +13,7 @@
 #include "layout/mesh.h"
 #include "local_files.h"
 #include "machine.h"
-#include "trace/hdf5/trace_files.h"
+#include "trace/open/open_trace.h"
 #include "trace/source.h"
 
 namespace ttrace::app {
@@ -34,7 +34,7 @@ specification::Specification read_specification(const std::string& path, std::ui
 }
 
 std::unique_ptr<trace::Source> open_and_log(const std::string& path) {
-  auto source = trace::hdf5::open_trace(path);
+  auto source = trace::open_trace(path);
   const trace::Manifest& manifest = source->manifest();
   base::inform(base::concat("opened ", base::printable(path), ": ",
                             base::plural(manifest.tensors.size(), "tensor"), " over ",
@@ -47,7 +47,7 @@ std::vector<std::string> files_of_no_rank(const std::string& run, const trace::S
   std::error_code error;
   if (!std::filesystem::is_directory(run, error)) return found;
   const std::vector<std::uint64_t> ranks = layout::ranks_of(source.manifest());
-  for (const std::uint64_t rank : trace::hdf5::ranks_with_files(run)) {
+  for (const std::uint64_t rank : trace::ranks_with_files(run)) {
     if (std::binary_search(ranks.begin(), ranks.end(), rank)) continue;
     found.push_back(base::concat(source.rank_file(rank), ": the manifest's meshes have no rank ",
                                  rank, "; files of two runs may lie in one directory"));

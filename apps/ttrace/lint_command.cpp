@@ -21,7 +21,7 @@
 #include "report/terminal_text.h"
 #include "report/text_report.h"
 #include "terminal.h"
-#include "trace/hdf5/trace_files.h"
+#include "trace/open/open_trace.h"
 
 namespace ttrace::app {
 namespace {
@@ -88,8 +88,8 @@ Written write_manifest(const LintFlags& flags) {
   }
   if (!flags.why_not_written.empty()) throw base::input_error(flags.why_not_written);
   const engine::RebuiltManifest rebuilt = engine::rebuild_manifest(
-      flags.trace, trace::hdf5::ranks_with_files(flags.trace),
-      [&flags](std::uint64_t rank) { return trace::hdf5::read_rank_manifest(flags.trace, rank); });
+      flags.trace, trace::ranks_with_files(flags.trace),
+      [&flags](std::uint64_t rank) { return trace::read_rank_manifest(flags.trace, rank); });
   const std::string path = manifest_path(flags.trace);
   // Opened only now, so that a crash of HDF5 leaves nothing behind.
   OutputFile(path).store(rebuilt.text);
@@ -104,7 +104,7 @@ void lint_ranges(const trace::Source& source, engine::LintResult& result) {
     if (!source.rank_problem(rank)) files.insert(source.rank_file(rank));
   }
   for (const std::string& file : files) {
-    trace::hdf5::RangeCheck check = trace::hdf5::check_ranges(file);
+    trace::RangeCheck check = trace::check_ranges(file);
     std::move(check.findings.begin(), check.findings.end(), std::back_inserter(result.findings));
     if (!check.warning.empty()) result.warnings.push_back(std::move(check.warning));
   }

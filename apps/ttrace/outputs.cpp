@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "trace/open/rank_folder.h"
 
 namespace ttrace::app {
 namespace {
@@ -73,8 +74,7 @@ void require_not_of_trace(const std::string& output, const std::string& input) {
   if (output.empty() || is_stdout(output)) return;
   const fs::path path(output);
   const std::string name = path.filename().string();
-  const bool is_trace_file =
-      name == "manifest.json" || (name.starts_with("rank_") && name.ends_with(".h5"));
+  const bool is_trace_file = name == "manifest.json" || trace::names_rank_file(name);
   std::error_code error;
   if (fs::equivalent(output, input, error) ||
       (is_trace_file && fs::equivalent(fs::absolute(path).parent_path(), input, error))) {

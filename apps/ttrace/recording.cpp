@@ -16,7 +16,7 @@
 #include "job.h"
 #include "layout/mesh.h"
 #include "localize/microbatch_mismatch.h"
-#include "trace/hdf5/trace_files.h"
+#include "trace/open/open_trace.h"
 
 namespace ttrace::app {
 namespace {
@@ -159,7 +159,7 @@ std::unique_ptr<trace::Source> opened(const Recording& recording, const Job& job
   }
   std::unique_ptr<trace::Source> source;
   try {
-    source = trace::hdf5::open_trace(recording.trace);
+    source = trace::open_trace(recording.trace);
   } catch (const base::InputError& problem) {
     throw failed(recording, job, concat("its trace cannot be read: ", problem.what()));
   }

@@ -17,7 +17,7 @@
 #include "process.h"
 #include "report/part_of_work_json.h"
 #include "state_file.h"
-#include "trace/hdf5/trace_files.h"
+#include "trace/open/open_trace.h"
 
 namespace ttrace::app {
 namespace {
@@ -86,7 +86,7 @@ std::string describe_files(const trace::Source& source) {
   std::set<std::string> files;
   std::error_code error;
   if (std::filesystem::is_directory(source.path(), error)) {
-    for (const std::uint64_t rank : trace::hdf5::ranks_with_files(source.path())) {
+    for (const std::uint64_t rank : trace::ranks_with_files(source.path())) {
       files.insert(source.rank_file(rank));
     }
     files.insert((std::filesystem::path(source.path()) / "manifest.json").string());

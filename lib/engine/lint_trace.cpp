@@ -131,9 +131,10 @@ LintResult lint_trace(const trace::Source& source, const LintOptions& options) {
 RebuiltManifest rebuild_manifest(const std::string& run, const std::vector<std::uint64_t>& ranks,
                                  const std::function<trace::Manifest(std::uint64_t)>& part_of) {
   if (ranks.empty()) {
-    throw base::input_error(run,
-                            ": no rank_*.h5 in it, so there is nothing to rebuild manifest.json "
-                            "from; give the directory that the job wrote its rank files to");
+    throw base::input_error(
+        run,
+        ": no files of ranks (rank_00000.h5, ...) in it, so there is nothing to "
+        "rebuild manifest.json from; give the directory that the job wrote its rank files to");
   }
   RebuiltManifest rebuilt;
   layout::ManifestMerge all;

@@ -13,11 +13,27 @@ import subprocess
 import sys
 from pathlib import Path
 
+LIB = Path(__file__).resolve().parents[2] / "lib"
+MODULE = re.compile(r"ttrace_module\((\w+)\s+(.*?)\)", re.DOTALL)
+
+
+def link_lists(lib: Path) -> dict[str, list[str]]:
+    lists = {}
+    for cmake in sorted(lib.rglob("CMakeLists.txt")):
+        for name, body in MODULE.findall(cmake.read_text()):
+            depends = re.search(r"DEPENDS\s+(.*?)(?=PACKAGES|SOURCES|$)", body, re.DOTALL)
+            lists[name] = depends.group(1).split() if depends else []
+    return lists
+
+
+# The kinds of files that traces lie in: what lib/trace/open links.
+STORAGES = [room for room in link_lists(LIB)["open"] if room not in ("base", "tensor", "trace")]
 ORDER = [
     "base",
     "tensor",
     "trace",
-    "hdf5",
+    *STORAGES,
+    "open",
     "layout",
     "synth",
     "measure",
@@ -33,8 +49,8 @@ ORDER = [
     "report",
     "engine",
 ]
-# The adapter that only apps and tests link.
-ADAPTERS = {"hdf5"}
+# The folders of lib/trace that are rooms of their own. Only apps and tests link them.
+ADAPTERS = {*STORAGES, "open"}
 TOP_LEVEL = {
     "CMakeLists.txt",
     "LICENSE",
@@ -65,28 +81,18 @@ ARITHMETIC = ("lib/measure/cpu", "lib/measure/cuda")
 ARITHMETIC_REACHES = {"base", "tensor", "measure"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
-MODULE = re.compile(r"ttrace_module\((\w+)\s+(.*?)\)", re.DOTALL)
 
 
 def module_of(path: Path, lib: Path) -> str:
     parts = path.relative_to(lib).parts
-    return "hdf5" if parts[:2] == ("trace", "hdf5") else parts[0]
+    return parts[1] if parts[0] == "trace" and parts[1] in ADAPTERS else parts[0]
 
 
 def module_of_include(include: str) -> str | None:
-    if include.startswith("trace/hdf5/"):
-        return "hdf5"
-    first = include.split("/")[0]
-    return first if "/" in include and first in ORDER else None
-
-
-def link_lists(lib: Path) -> dict[str, list[str]]:
-    lists = {}
-    for cmake in sorted(lib.rglob("CMakeLists.txt")):
-        for name, body in MODULE.findall(cmake.read_text()):
-            depends = re.search(r"DEPENDS\s+(.*?)(?=PACKAGES|SOURCES|$)", body, re.DOTALL)
-            lists[name] = depends.group(1).split() if depends else []
-    return lists
+    parts = include.split("/")
+    if parts[0] == "trace" and parts[1] in ADAPTERS:
+        return parts[1]
+    return parts[0] if len(parts) > 1 and parts[0] in ORDER else None
 
 
 def violations(root: Path) -> list[str]:
@@ -97,7 +103,8 @@ def violations(root: Path) -> list[str]:
         found.append(f"lib: module {name} is not in both the link lists and the order")
     for name, depends in links.items():
         for dependency in depends:
-            if ORDER.index(dependency) >= ORDER.index(name) or dependency in ADAPTERS:
+            is_adapter = dependency in ADAPTERS and (name != "open" or dependency not in STORAGES)
+            if ORDER.index(dependency) >= ORDER.index(name) or is_adapter:
                 found.append(f"lib/{name}: may not link {dependency}")
 
     sources = [

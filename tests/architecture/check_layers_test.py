@@ -14,6 +14,8 @@ PLANTED = {
     "lib/tensor/box.cpp": '#include "comparison/pairing.h"\n',
     "lib/layout/plan.cpp": "#include <hdf5.h>\n",
     "lib/engine/lint_trace.cpp": '#include "trace/hdf5/trace_files.h"\n',
+    "lib/trace/safetensors/header.cpp": '#include "trace/hdf5/trace_files.h"\n',
+    "lib/layout/mesh.cpp": '#include "trace/open/open_trace.h"\n',
     "lib/localize/phase.cpp": "#include <nlohmann/json.hpp>\n",
     "lib/measure/grid.h": '#include "trace/key.h"\n',
     "lib/measure/cuda/chunk.cpp": "#include <cuda_runtime_api.h>\n",

@@ -19,10 +19,10 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from check_layers import INCLUDE, ORDER
+from check_layers import ADAPTERS, INCLUDE, ORDER
 from checking import run
 
-ROOMS = [room for room in ORDER if room != "hdf5"]
+ROOMS = [room for room in ORDER if room not in ADAPTERS]
 # Header of the standard library -> the names that it is included for.
 STANDARD = """
 algorithm: all_of any_of binary_search clamp copy copy_n count count_if equal equal_range fill
@@ -93,7 +93,7 @@ HEADER_OF = {
     for name in names.split()
 }
 STD_NAME = re.compile(r"\bstd::(\w+)")
-QUALIFIED = re.compile(rf"\b({'|'.join(ROOMS)})::(?:hdf5::|cuda::|cpu::)?(\w+)")
+QUALIFIED = re.compile(rf"\b({'|'.join(ROOMS)})::(?:hdf5::|safetensors::|cuda::|cpu::)?(\w+)")
 COMMENT_OR_TEXT = re.compile(
     r"""//[^\n]*|/\*.*?\*/|R"\w*\(.*?\)\w*"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+\'""", re.DOTALL
 )
@@ -116,8 +116,8 @@ FUNCTION = re.compile(
 
 def room_of(path: str) -> str:
     parts = path.split("/")
-    if parts[:3] == ["lib", "trace", "hdf5"]:
-        return "lib/trace/hdf5"
+    if parts[:2] == ["lib", "trace"] and parts[2] in ADAPTERS:
+        return "/".join(parts[:3])
     return "/".join(parts[:2])
 
 

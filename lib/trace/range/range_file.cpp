@@ -57,27 +57,25 @@ class RangeDataset : public Dataset {
 
 }  // namespace
 
+RangeFile::RangeFile(std::string path, const OpenFile& opened, RangeTable table)
+    : path_(std::move(path)), opened_(opened), table_(std::move(table)) {
+  static const std::size_t most = half_of_descriptors();
+  const bool has_memory = entries.fetch_add(table_.size()) + table_.size() <= kMostRanges;
+  has_room_ = open_descriptors.fetch_add(1) < most && has_memory;
+}
+
 std::shared_ptr<const RangeFile> RangeFile::of(std::string path, const OpenFile& opened,
                                                RangeTable table) {
-  static const std::size_t most = half_of_descriptors();
-  const std::size_t added = table.size();
   OpenFile mine = opened;
-  const bool has_room = entries.fetch_add(added) + added <= kMostRanges;
-  if (!has_room || open_descriptors.fetch_add(1) >= most) {
-    entries -= added;
-    if (has_room) --open_descriptors;
-    return nullptr;
-  }
   mine.descriptor = ::fcntl(opened.descriptor, F_DUPFD_CLOEXEC, 0);
-  // Its destructor gives back what was taken, with or without a descriptor.
-  std::shared_ptr<const RangeFile> file(new RangeFile(std::move(path), mine, std::move(table)));
-  return mine.descriptor < 0 ? nullptr : file;
+  if (mine.descriptor < 0) return nullptr;
+  return std::shared_ptr<const RangeFile>(new RangeFile(std::move(path), mine, std::move(table)));
 }
 
 RangeFile::~RangeFile() {
   entries -= table_.size();
-  if (opened_.descriptor >= 0) ::close(opened_.descriptor);
   --open_descriptors;
+  ::close(opened_.descriptor);
 }
 
 std::unique_ptr<Dataset> RangeFile::open(const std::string& dataset) const {

@@ -21,8 +21,7 @@ namespace ttrace::trace::range {
 class RangeFile : public std::enable_shared_from_this<RangeFile> {
  public:
   // With a descriptor of its own. `table` is sound for the file, which is as its table says. Null
-  // if such files have half of the descriptors that the process may have, or if the tables of all
-  // of them would take too much memory.
+  // if the process gets no more descriptors.
   static std::shared_ptr<const RangeFile> of(std::string path, const OpenFile& opened,
                                              RangeTable table);
   ~RangeFile();
@@ -30,16 +29,19 @@ class RangeFile : public std::enable_shared_from_this<RangeFile> {
   RangeFile& operator=(const RangeFile&) = delete;
 
   const std::string& path() const { return path_; }
+  // Whether there is room to keep it when its file is closed: false if such files have half of the
+  // descriptors that the process may have, or if the tables of all of them take too much memory.
+  bool has_room() const { return has_room_; }
   // Null if the table does not have the dataset.
   std::unique_ptr<Dataset> open(const std::string& dataset) const;
 
  private:
-  RangeFile(std::string path, const OpenFile& opened, RangeTable table)
-      : path_(std::move(path)), opened_(opened), table_(std::move(table)) {}
+  RangeFile(std::string path, const OpenFile& opened, RangeTable table);
 
   std::string path_;
   OpenFile opened_;
   RangeTable table_;
+  bool has_room_;
 };
 
 }  // namespace ttrace::trace::range

@@ -116,6 +116,15 @@ struct Table {
 
 std::uint64_t hash_of(std::string_view name) { return std::hash<std::string_view>{}(name); }
 
+// An entry is known by the hash of its name.
+void require_distinct(std::vector<std::pair<std::uint64_t, std::string_view>>& named) {
+  std::sort(named.begin(), named.end());
+  const auto twice = std::adjacent_find(
+      named.begin(), named.end(), [](const auto& a, const auto& b) { return a.first == b.first; });
+  if (twice == named.end()) return;
+  refuse(base::concat("names ", base::printable(twice->second), " twice"));
+}
+
 }  // namespace
 
 std::string Seal::text() const {
@@ -178,12 +187,7 @@ RangeTable::RangeTable(std::string_view table, std::uint64_t at, std::uint64_t f
     named.emplace_back(hash_of(name), name);
     entries_.push_back({named.back().first, offset, facts});
   });
-  std::sort(named.begin(), named.end());
-  const auto twice = std::adjacent_find(
-      named.begin(), named.end(), [](const auto& a, const auto& b) { return a.first == b.first; });
-  if (twice != named.end()) {
-    refuse(base::concat("names ", base::printable(twice->second), " twice"));
-  }
+  require_distinct(named);
   taken.push_back({at + Seal::kOffset, at + Seal::kOffset + Seal::kBytes});
   std::sort(taken.begin(), taken.end(),
             [](const FileExtent& a, const FileExtent& b) { return a.begin < b.begin; });
@@ -195,6 +199,22 @@ RangeTable::RangeTable(std::string_view table, std::uint64_t at, std::uint64_t f
   }
   if (begin < file_bytes) outside_.push_back({begin, file_bytes});
   facts_ = std::move(read.facts);
+  settle();
+}
+
+RangeTable::RangeTable(const std::map<std::string, StoredRange>& ranges) {
+  std::map<std::string, std::uint32_t> known;
+  std::vector<std::pair<std::uint64_t, std::string_view>> named;
+  named.reserve(ranges.size());
+  entries_.reserve(ranges.size());
+  for (const auto& [name, range] : ranges) {
+    const auto [found, is_new] =
+        known.emplace(facts_text(range.facts), static_cast<std::uint32_t>(facts_.size()));
+    if (is_new) facts_.push_back(range.facts);
+    named.emplace_back(hash_of(name), name);
+    entries_.push_back({named.back().first, range.offset, found->second});
+  }
+  require_distinct(named);
   settle();
 }
 

@@ -59,6 +59,10 @@ class RangeTable {
   // bytes with the file's first header, the table or another range.
   RangeTable(std::string_view table, std::uint64_t at, std::uint64_t file_bytes);
 
+  // Of a file that says it in its own way, by the datasets' names. The ranges lie within the file,
+  // and no two share a byte; here, tensors without elements have one too. There is no seal.
+  explicit RangeTable(const std::map<std::string, StoredRange>& ranges);
+
   const Seal& seal() const { return seal_; }
   std::size_t size() const { return entries_.size(); }
   // Nothing if the table does not have the dataset.

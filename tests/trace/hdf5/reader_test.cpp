@@ -11,6 +11,7 @@
 #include "trace/hdf5/odd_file.h"
 #include "trace/hdf5/trace_files.h"
 #include "trace/hdf5/writer.h"
+#include "trace/open/open_trace.h"
 
 namespace ttrace::trace::hdf5::reader_test {
 namespace {

@@ -5,6 +5,7 @@
 #include "support/temp_dir.h"
 #include "trace/hdf5/trace_files.h"
 #include "trace/hdf5/writer.h"
+#include "trace/open/open_trace.h"
 
 namespace ttrace::trace::hdf5::round_trip_test {
 namespace {

@@ -10,6 +10,7 @@
 #include "trace/hdf5/odd_file.h"
 #include "trace/hdf5/trace_files.h"
 #include "trace/hdf5/writer.h"
+#include "trace/open/open_trace.h"
 
 namespace ttrace::trace::hdf5::sealed_ranges_test {
 namespace {

@@ -3,6 +3,7 @@
 #include "support/temp_dir.h"
 #include "trace/hdf5/odd_file.h"
 #include "trace/hdf5/trace_files.h"
+#include "trace/open/open_trace.h"
 
 namespace ttrace::trace::hdf5::single_file_test {
 namespace {

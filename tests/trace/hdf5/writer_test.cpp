@@ -3,6 +3,7 @@
 #include "base/refusal.h"
 #include "support/temp_dir.h"
 #include "trace/hdf5/trace_files.h"
+#include "trace/open/open_trace.h"
 
 namespace ttrace::trace::hdf5::writer_test {
 namespace {

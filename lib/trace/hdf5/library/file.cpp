@@ -12,9 +12,9 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "trace/foreign_file.h"
 #include "trace/hdf5/direct/chunked_range.h"
 #include "trace/hdf5/direct/object_header.h"
-#include "trace/hdf5/foreign_file.h"
 #include "trace/hdf5/library/checked_driver.h"
 #include "trace/hdf5/library/library.h"
 #include "trace/hdf5/library/stored_dataset.h"
@@ -246,8 +246,9 @@ std::shared_ptr<const range::RangeFile> File::ranges() const {
     try {
       const auto table = opened_ ? ranges_table() : std::nullopt;
       if (!table) return;
-      ranges_ =
+      const auto known =
           range::RangeFile::of(path_, *opened_, require_sealed(table->text, table->at, *opened_));
+      if (known && known->has_room()) ranges_ = known;
     } catch (const base::InputError& error) {
       warn_of_slow_opening(path_, error.what());
     }

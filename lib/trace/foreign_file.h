@@ -1,9 +1,15 @@
 // What a file or folder is that was given in place of a trace, by its first bytes.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace {
+
+// Whether a file that begins with `head` and has `bytes` begins as safetensors files do: with eight
+// bytes, the length of a JSON header that begins with a brace and ends within the file.
+bool begins_as_safetensors(std::string_view head, std::uint64_t bytes);
 
 // Returns what to say of a file that the library cannot open, and the way out, such as "is a
 // checkpoint, not a trace; ...". Empty for a file that may be a broken trace, and for
@@ -14,4 +20,4 @@ std::string describe_foreign_file(const std::string& path);
 // of its files. Empty where none of them is recognised.
 std::string describe_foreign_folder(const std::string& path);
 
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace

@@ -7,7 +7,7 @@
 
 #include "trace/source.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace {
 
 // `files`: those of all ranks, in the order of the ranks; one that is absent counts as empty. If
 // one cannot be read, the content is not known (""): a guess would be taken for another trace.
@@ -15,4 +15,4 @@ namespace ttrace::trace::hdf5 {
 // larger ones blocks of 4 KiB at even distances, with the first and the last.
 Fingerprint fingerprint_of(const std::vector<std::string>& files, std::uint64_t manifest);
 
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace

@@ -1,4 +1,4 @@
-#include "trace/hdf5/fingerprint.h"
+#include "trace/open/fingerprint.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 
 #include "base/checksum.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace {
 namespace {
 
 constexpr std::uint64_t kSampled = std::uint64_t{8} << 20;  // bytes of all files
@@ -107,4 +107,4 @@ Fingerprint fingerprint_of(const std::vector<std::string>& files, std::uint64_t 
   return found;
 }
 
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace

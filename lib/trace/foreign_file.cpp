@@ -1,4 +1,4 @@
-#include "trace/hdf5/foreign_file.h"
+#include "trace/foreign_file.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 
 #include "base/text.h"
 
-namespace ttrace::trace::hdf5 {
+namespace ttrace::trace {
 namespace {
 
 namespace fs = std::filesystem;
@@ -19,6 +19,11 @@ namespace fs = std::filesystem;
 constexpr std::size_t kHead = 512;
 constexpr std::string_view kWayOut =
     "ttrace reads traces, which tt.trace(model, optimizer, out=\"run.h5\") writes in the job";
+constexpr std::string_view kSafetensors = "safetensors file";
+constexpr std::string_view kWayOutOfSafetensors =
+    "; a job that writes its own gives a folder with manifest.json and a file "
+    "rank_00000.safetensors "
+    "of each rank";
 
 std::string head_of(const std::string& path) {
   std::string head(kHead, '\0');
@@ -36,17 +41,6 @@ std::string_view first_member(std::string_view head) {
   const auto low = static_cast<unsigned char>(head[kLength]);
   const auto high = static_cast<unsigned char>(head[kLength + 1]);
   return head.substr(kName, std::size_t{low} + 256U * high);
-}
-
-// Eight bytes, little-endian: the length of a JSON header that begins with a brace.
-bool is_safetensors(std::string_view head, std::uint64_t size) {
-  constexpr std::size_t kBefore = 8;
-  if (head.size() <= kBefore || head[kBefore] != '{') return false;
-  std::uint64_t length = 0;
-  for (std::size_t i = kBefore; i-- > 0;) {
-    length = length << 8U | static_cast<unsigned char>(head[i]);
-  }
-  return length >= 2 && length <= size - kBefore;
 }
 
 bool is_json(std::string_view head) {
@@ -81,7 +75,7 @@ std::string_view kind_of(const std::string& path) {
     return "torch.save checkpoint";
   }
   if (!member.empty()) return "ZIP archive";
-  if (is_safetensors(head, size)) return "safetensors file";
+  if (begins_as_safetensors(head, size)) return kSafetensors;
   if (head.starts_with("\x1f\x8b") || head.starts_with("\x28\xb5\x2f\xfd")) {
     return "compressed file";
   }
@@ -91,6 +85,16 @@ std::string_view kind_of(const std::string& path) {
 }
 
 }  // namespace
+
+bool begins_as_safetensors(std::string_view head, std::uint64_t bytes) {
+  constexpr std::size_t kBefore = 8;
+  if (head.size() <= kBefore || head[kBefore] != '{') return false;
+  std::uint64_t length = 0;
+  for (std::size_t i = kBefore; i-- > 0;) {
+    length = length << 8U | static_cast<unsigned char>(head[i]);
+  }
+  return length >= 2 && length <= bytes - kBefore;
+}
 
 std::string describe_foreign_file(const std::string& path) {
   const std::string_view kind = kind_of(path);
@@ -107,7 +111,8 @@ std::string describe_foreign_file(const std::string& path) {
                           kWayOut);
     }
   }
-  return base::concat("is a ", kind, ", not a trace; ", kWayOut);
+  return base::concat("is a ", kind, ", not a trace; ", kWayOut,
+                      kind == kSafetensors ? kWayOutOfSafetensors : "");
 }
 
 std::string describe_foreign_folder(const std::string& path) {
@@ -138,4 +143,4 @@ std::string describe_foreign_folder(const std::string& path) {
   return text.empty() ? "" : base::concat("is a folder with ", text, ", not a trace; ", kWayOut);
 }
 
-}  // namespace ttrace::trace::hdf5
+}  // namespace ttrace::trace

@@ -1,0 +1,43 @@
+// Opens traces on disk, in either form and of any storage (storages.h). Only apps and tests use
+// this folder: the other rooms know trace::Source.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trace/rank_file.h"
+#include "trace/source.h"
+
+namespace ttrace::trace {
+
+// `path` is a directory with manifest.json and rank files, or one file that embeds its manifest.
+// Throws an input error if there is no readable manifest. Rank files are opened when first needed;
+// one that cannot be read is reported by rank_problem(), not thrown.
+std::unique_ptr<Source> open_trace(const std::string& path);
+
+// The same with the manifest at hand, of a trace that has none of its own yet: its job still runs.
+std::unique_ptr<Source> open_trace(const std::string& path, Manifest manifest);
+
+// Whether a path that may not exist yet has the name of a trace in a single file.
+bool names_single_file(const std::string& path);
+
+// Holds what a file says about where its tensors lie against the file itself. Nothing is wrong with
+// a file that does not say it twice. Throws as open_trace() if the file cannot be opened.
+RangeCheck check_ranges(const std::string& file);
+
+// Ranks that have a file in the directory, ascending. Files that are not named as rank files are
+// none. Throws an input error if the directory cannot be read.
+std::vector<std::uint64_t> ranks_with_files(const std::string& directory);
+
+// The file of a rank, whether it can be read or not; the name that the collector gives it if there
+// is none.
+std::string rank_file(const std::string& directory, std::uint64_t rank);
+
+// The manifests that rank files embed, for a run whose manifest.json was never written. Throws an
+// input error naming the file if it cannot be read, was written by another rank or embeds no
+// manifest that parses.
+Manifest read_rank_manifest(const std::string& directory, std::uint64_t rank);
+
+}  // namespace ttrace::trace

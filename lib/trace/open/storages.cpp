@@ -1,0 +1,54 @@
+#include "trace/open/storages.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "trace/hdf5/trace_files.h"
+#include "trace/safetensors/tensor_file.h"
+
+namespace ttrace::trace {
+
+std::span<const StorageKind> storages() {
+  static const std::array all{hdf5::storage(), safetensors::storage()};
+  return all;
+}
+
+std::shared_ptr<const RankFile> open_by_content(const std::string& path) {
+  constexpr std::size_t kHead = 512;
+  const auto all = storages();
+  std::string head(kHead, '\0');
+  std::error_code error;
+  std::uint64_t bytes = 0;
+  // Reading a FIFO or a device could block for ever.
+  if (std::filesystem::is_regular_file(path, error)) {
+    bytes = std::filesystem::file_size(path, error);
+    std::ifstream file(path, std::ios::binary);
+    file.read(head.data(), static_cast<std::streamsize>(head.size()));
+    head.resize(static_cast<std::size_t>(file.gcount()));
+  }
+  const auto known = std::find_if(all.begin(), all.end(), [&](const StorageKind& storage) {
+    return !error && storage.recognises(head, bytes);
+  });
+  return (known == all.end() ? all.front() : *known).open(path);
+}
+
+std::shared_ptr<const RankFile> open_rank_file(const std::string& path, std::uint64_t rank) {
+  const auto all = storages();
+  const auto known = std::find_if(all.begin(), all.end(), [&](const StorageKind& storage) {
+    return path.ends_with(storage.suffix);
+  });
+  auto file = (known == all.end() ? all.front() : *known).open(path);
+  const auto written_by = file->written_by();
+  if (written_by && *written_by != rank) {
+    throw base::input_error(path, ": was written by rank ", *written_by,
+                            " (attribute ttrace_rank), not by rank ", rank,
+                            "; were files renamed or copied over each other?");
+  }
+  return file;
+}
+
+}  // namespace ttrace::trace

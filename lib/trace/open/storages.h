@@ -1,0 +1,23 @@
+// The kinds of files that traces lie in.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "trace/rank_file.h"
+
+namespace ttrace::trace {
+
+// All kinds. The first is that of the collector, and of files that none recognises.
+std::span<const StorageKind> storages();
+
+// Opens a file by its first bytes. Throws as StorageKind::open.
+std::shared_ptr<const RankFile> open_by_content(const std::string& path);
+
+// Opens a rank's file by the suffix of its name. Throws as StorageKind::open, and if the file says
+// that another rank wrote it.
+std::shared_ptr<const RankFile> open_rank_file(const std::string& path, std::uint64_t rank);
+
+}  // namespace ttrace::trace

@@ -1,0 +1,31 @@
+// The header of a safetensors file: JSON that says of each tensor its type, its shape and where its
+// bytes lie behind the header.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "trace/range/range_table.h"
+
+namespace ttrace::trace::safetensors {
+
+// The library's own limit. A hundred thousand tensors have a tenth of it.
+inline constexpr std::uint64_t kLargestHeader = 100'000'000;
+
+struct Header {
+  std::map<std::string, range::StoredRange> tensors;  // offsets count from the begin of the file
+  std::map<std::string, std::string> other_types;  // tensors that no trace can have, and their type
+  std::map<std::string, std::string> metadata;
+};
+
+// `text` ends at `data_begin` of a file of `file_bytes`, whose name messages begin with. Throws an
+// input error for all that the safetensors library refuses: what is no JSON in UTF-8, tensors that
+// share bytes or end beyond the file, bytes that belong to no tensor, and ranges that have not the
+// size of their type and shape. Refuses also what it lets pass: a name that stands there twice, and
+// facts of a tensor that it does not know.
+Header parse_header(std::string_view text, std::uint64_t data_begin, std::uint64_t file_bytes,
+                    const std::string& path);
+
+}  // namespace ttrace::trace::safetensors
