@@ -1,16 +1,27 @@
-"""Traces in safetensors files: the answers of HDF5, and nothing that is wrong passes for a trace."""
+"""Traces in safetensors files: the answers of HDF5, and what is wrong passes for no trace."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import struct
+import sys
+import types
 from pathlib import Path
 
+import h5py
 import pytest
+import torch
 from support.safetensors_file import convert, file_of, with_header
-from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, TESTDATA
+from support.ttrace_cli import (
+    DIVERGED,
+    INCONCLUSIVE,
+    MATCH,
+    REPOSITORY,
+    TESTDATA,
+)
 
 from .conftest import Run
 from .small_traces import check_answer, check_refused
@@ -216,3 +227,34 @@ def test_a_link_is_followed(ttrace: Run, tmp_path: Path) -> None:
         file.rename(tmp_path / file.name)
         file.symlink_to(tmp_path / file.name)
     check_answer(ttrace("lint", run), MATCH, "CLEAN  202 tensors over 2 ranks, 404 datasets")
+
+
+def test_the_example_of_the_page_writes_a_trace(
+    ttrace: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (REPOSITORY / "schemas" / "trace-v2.md").read_text()
+    found = re.search(r"```python\n(import json\n.*?)```", page, re.DOTALL)
+    assert found is not None and found[1].count("\n") <= 40
+
+    def save_file(tensors: dict[str, torch.Tensor], path: str, metadata: dict[str, str]) -> None:
+        bits = {
+            name: ("float32", list(one.shape), one.numpy().tobytes())
+            for name, one in tensors.items()
+        }
+        Path(path).write_bytes(file_of(bits, metadata))
+
+    library = types.ModuleType("safetensors.torch")
+    monkeypatch.setattr(library, "save_file", save_file, raising=False)
+    monkeypatch.setitem(sys.modules, "safetensors", types.ModuleType("safetensors"))
+    monkeypatch.setitem(sys.modules, "safetensors.torch", library)
+    monkeypatch.chdir(tmp_path)
+    Path("run").mkdir()
+    scope: dict = {}
+    exec(found[1], scope)
+    weight = torch.arange(24.0).reshape(8, 3)
+    for rank in (1, 0):
+        scope["write_rank"](rank, 2, torch.tensor(1.5), weight[4 * rank : 4 * rank + 4])
+    check_answer(ttrace("lint", "run"), MATCH, "CLEAN  2 tensors over 2 ranks, 4 datasets")
+    assert ttrace("merge", "run", "-o", "whole.h5").returncode == MATCH
+    with h5py.File("whole.h5") as whole:
+        assert (whole["/step_000000/param/out.weight"][()] == weight.numpy()).all()
