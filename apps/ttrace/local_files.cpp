@@ -9,7 +9,7 @@
 #include "inputs.h"
 #include "layout/mesh.h"
 #include "trace/elsewhere.h"
-#include "trace/hdf5/fingerprint.h"
+#include "trace/open/fingerprint.h"
 
 namespace ttrace::app {
 namespace {
@@ -25,7 +25,7 @@ void add_files_here(const trace::Source& source, std::map<std::string, std::stri
   for (const std::uint64_t rank : layout::ranks_of(source.manifest())) {
     const std::string file = source.rank_file(rank);
     if (files.contains(file) || !is_here(file)) continue;
-    const trace::Fingerprint print = trace::hdf5::fingerprint_of({file}, 0);
+    const trace::Fingerprint print = trace::fingerprint_of({file}, 0);
     files.emplace(file, base::concat(print.bytes, " bytes, with checksum ", print.content));
   }
 }

@@ -31,6 +31,16 @@ constexpr double kShortestStep = 0.5;       // of the reference's
 constexpr double kSpread = 0.25;     // of the whole difference
 constexpr double kTurnedStep = 0.5;  // of the reference's step, as root mean squares
 
+// An update says something where its gradient does: rounding neither turns most of a step round nor
+// makes it longer where the gradient is off by at most kRoughGradient of its norm, and hardly moves
+// it where that is at most kSharpGradient: an optimizer that takes signs turns as large a share of
+// its elements at most. A Muon whose last step was taken backwards, doubled or times 1.3 matched.
+constexpr double kRoughGradient = 0.1;
+constexpr double kSharpGradient = 1.0 / 256;
+constexpr double kMostTurned = 1.4;   // of the reference's step, with a rough gradient
+constexpr double kMostLonger = 0.05;  // of the reference's step, longer or shorter
+constexpr double kMostMoved = 0.25;   // of the reference's step, with a sharp gradient
+
 // Updates that were made from something bad: the gradient norm, or a tensor of the parameter.
 class BadInputs {
  public:
@@ -95,6 +105,44 @@ bool is_spread(const measure::TileStats& total, double off, double meant) {
          total.largest->difference < kTurnedStep * step;
 }
 
+struct Steps {
+  double off = 0;      // ‖difference of the updated parameters‖
+  double largest = 0;  // of a single element
+  double meant = 0;    // how far the reference's step moves it
+  double taken = 0;    // how far the candidate's does
+};
+
+// By how much the main gradient of each updated parameter is off, relative to its norm, where it
+// matches.
+class GradientErrors {
+ public:
+  explicit GradientErrors(const std::vector<TensorComparison>& results) {
+    for (const TensorComparison& result : results) {
+      if (result.key.kind != Kind::kMainGrad || result.outcome != Outcome::kMatch) continue;
+      if (!result.comparison) continue;
+      const measure::TileStats& total = result.comparison->measurement.total;
+      const double norm = measure::reference_norm(total);
+      if (norm > 0) {
+        errors_[{result.key.step, result.key.name}] = measure::difference_norm(total) / norm;
+      }
+    }
+  }
+
+  // Whether rounding of the gradient hardly explains the update. Of a fused bias of queries, keys
+  // and values a third is rounding alone, so how far a vector turned says nothing.
+  bool contradict(const TensorComparison& update, const Steps& steps) const {
+    const auto found = errors_.find({update.key.step, update.key.name});
+    if (found == errors_.end() || found->second > kRoughGradient) return false;
+    return steps.off > kMostTurned * steps.meant ||
+           std::abs(steps.taken - steps.meant) > kMostLonger * steps.meant ||
+           (update.shape.size() >= 2 && found->second <= kSharpGradient &&
+            steps.off > kMostMoved * steps.meant && steps.largest < kSpread * steps.off);
+  }
+
+ private:
+  std::map<std::pair<std::uint64_t, std::string>, double> errors_;
+};
+
 constexpr std::string_view kMainCopy = ".main_param";
 
 // Returns the update whose result `key` should be, or nothing.
@@ -122,6 +170,7 @@ void judge_updates_without_replay(const trace::Source& reference, const trace::S
                                   const measure::ExecutionContext& execution,
                                   std::vector<TensorComparison>& results) {
   const BadInputs bad(results);
+  const GradientErrors gradients(results);
   std::vector<std::size_t> updates;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (has_no_replay(results[i]) && !bad.any_of(results[i].key)) updates.push_back(i);
@@ -154,12 +203,21 @@ void judge_updates_without_replay(const trace::Source& reference, const trace::S
       return;
     }
     result.outcome = Outcome::kNotJudged;
-    result.spread = is_spread(result.comparison->measurement.total, off, *meant);
-    result.reason =
-        result.spread ? base::concat("is off by ", base::short_number(off / *meant),
-                                     " of a step in many elements, as by a wrong decay or learning "
-                                     "rate; its optimizer cannot be replayed")
-                      : base::concat("may be rounding alone", words);
+    const measure::TileStats& total = result.comparison->measurement.total;
+    const double largest = total.largest ? total.largest->difference : 0;
+    if (is_spread(total, off, *meant)) {
+      result.spread = true;
+      result.reason = base::concat("is off by ", base::short_number(off / *meant),
+                                   " of a step in many elements, as by a wrong decay or learning "
+                                   "rate; its optimizer cannot be replayed");
+    } else if (gradients.contradict(result, {off, largest, *meant, *taken})) {
+      result.spread = true;
+      result.reason = base::concat("is off by ", base::short_number(off / *meant),
+                                   " of a step, but its gradient matches; its optimizer cannot be "
+                                   "replayed");
+    } else {
+      result.reason = base::concat("may be rounding alone", words);
+    }
   });
 }
 

@@ -16,9 +16,10 @@ namespace ttrace::optimizer {
 // tolerance and two steps of the reference, and the candidate's step is at least half as long as
 // the reference's. An optimizer that divides by the gradient's own size turns the sign of a
 // gradient that is all noise into a whole step, so such inputs permit two steps (6 of 15 healthy
-// pairs were blamed). Everything else keeps its outcome: a parameter that did not move, one that
-// moved by more than that, one whose inputs are bad. Reads both parameters of these updates again;
-// one that cannot be read keeps its outcome.
+// pairs were blamed). Where its gradient is too good for that, or many elements are off by little,
+// it is marked as spread, which leaves the comparison inconclusive. Everything else keeps its
+// outcome: a parameter that did not move, one that moved by more than that, one whose inputs are
+// bad. Reads both parameters of these updates again; one that cannot be read keeps its outcome.
 void judge_updates_without_replay(const trace::Source& reference, const trace::Source& candidate,
                                   const measure::ExecutionContext& execution,
                                   std::vector<comparison::TensorComparison>& results);

@@ -96,6 +96,25 @@ TEST_CASE("an update that is off everywhere by little is not judged, and no matc
   CHECK(report.verdict == Verdict::kRight);
 }
 
+TEST_CASE("an update that its gradient contradicts is not judged, and no match") {
+  Run reference;
+  for (std::vector<double>* values : {&reference.before, &reference.gradient}) {
+    values->assign(64, 1);
+  }
+  reference.after.assign(64, 0.99);
+  for (const double times : {-1.0, 2.0, 1.3, 0.8}) {
+    Run lying = reference;
+    // Steps of different sizes, so that no single one is told as a wrong learning rate.
+    for (std::size_t i = 0; i < 64; ++i) {
+      lying.after[i] = 1 - 0.01 * times * (i % 2 == 0 ? 0.6 : 1.28);
+    }
+    const CompareReport report = compared(reference, lying);
+    CHECK(update_of(report).outcome == Outcome::kNotJudged);
+    CHECK_THAT(update_of(report).reason, Catch::Matchers::Contains("its gradient matches"));
+    CHECK(report.verdict == Verdict::kInconclusive);
+  }
+}
+
 TEST_CASE("the next step's parameter follows it") {
   Run reference;
   Run candidate = with_a_turned_sign();
