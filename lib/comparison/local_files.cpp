@@ -154,4 +154,11 @@ bool needs_another_machine(const std::string& problem) {
   return problem.ends_with(trace::kOnAnotherMachine);
 }
 
+void leave_to_other_machine(TensorComparison& result) {
+  result.outcome = judge::Outcome::kNotJudged;
+  result.reason =
+      "diverged, and the files that tell whether rounding explains it lie on other machines; "
+      "merge the parts where the files of both runs are";
+}
+
 }  // namespace ttrace::comparison

@@ -32,4 +32,8 @@ std::string missing_in_merge(const WorkDivision& division, bool any_left);
 // so.
 bool needs_another_machine(const std::string& problem);
 
+// Leaves a divergence unjudged that files on another machine may explain as rounding: the
+// comparison is inconclusive then.
+void leave_to_other_machine(TensorComparison& result);
+
 }  // namespace ttrace::comparison

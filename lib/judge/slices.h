@@ -29,8 +29,8 @@ inline constexpr std::uint64_t kMostFreedomOfSlice = 8;
 
 // Allowed of a slice that is zero in the reference and all noise runs, for each element, in units
 // of the ε of binary32 and the root mean square of the whole tensor. Some kernels multiply by zero
-// padding and some transform it, as those of cuDNN do: gradients that are zero in one run are then
-// rounding of others.
+// padding and some transform it, as those of cuDNN do: what is zero in one run is then rounding in
+// the other.
 inline constexpr double kRoundingOfZeros = 16;
 
 // The multiplier of the largest difference of a single element, relative to the tensor's: maxima

@@ -33,8 +33,9 @@ constexpr double kTurnedStep = 0.5;  // of the reference's step, as root mean sq
 
 // An update says something where its gradient does: rounding neither turns most of a step round nor
 // makes it longer where the gradient is off by at most kRoughGradient of its norm, and hardly moves
-// it where that is at most kSharpGradient: an optimizer that takes signs turns as large a share of
-// its elements at most. A Muon whose last step was taken backwards, doubled or times 1.3 matched.
+// it where that is at most kSharpGradient, if the elements of the gradient are of similar size: an
+// optimizer that takes signs turns few of them then. A Muon whose last step was taken backwards,
+// doubled or times 1.3 matched.
 constexpr double kRoughGradient = 0.1;
 constexpr double kSharpGradient = 1.0 / 256;
 constexpr double kMostTurned = 1.4;   // of the reference's step, with a rough gradient
@@ -132,6 +133,7 @@ class GradientErrors {
   // and values a third is rounding alone, so how far a vector turned says nothing.
   bool contradict(const TensorComparison& update, const Steps& steps) const {
     const auto found = errors_.find({update.key.step, update.key.name});
+    if (!(steps.meant > 0)) return false;
     if (found == errors_.end() || found->second > kRoughGradient) return false;
     return steps.off > kMostTurned * steps.meant ||
            std::abs(steps.taken - steps.meant) > kMostLonger * steps.meant ||

@@ -19,7 +19,7 @@ namespace ttrace::optimizer {
 // pairs were blamed). Where its gradient is too good for that, or many elements are off by little,
 // it is marked as spread, which leaves the comparison inconclusive. Everything else keeps its
 // outcome: a parameter that did not move, one that moved by more than that, one whose inputs are
-// bad. Reads both parameters of these updates again; one that cannot be read keeps its outcome.
+// bad. Reads both parameters of these updates again; one that cannot be read is marked so.
 void judge_updates_without_replay(const trace::Source& reference, const trace::Source& candidate,
                                   const measure::ExecutionContext& execution,
                                   std::vector<comparison::TensorComparison>& results);

@@ -108,7 +108,9 @@ void ElementFlips::explain_limits(std::vector<Large>& large, FlippedElements& fo
 void ElementFlips::explain_maxima(std::vector<Large>& large, FlippedElements& found) const {
   std::vector<Large*> others;
   for (Large& element : large) {
-    if (!element.chosen && std::isfinite(element.off)) others.push_back(&element);
+    const bool finite =
+        std::isfinite(element.off) && std::isfinite(element.before) && std::isfinite(element.after);
+    if (!element.chosen && finite) others.push_back(&element);
   }
   std::sort(others.begin(), others.end(), [](const Large* a, const Large* b) {
     return std::tie(a->window, a->before, a->after, a->off) <

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "comparison/local_files.h"
 #include "judge/outcome.h"
 #include "routing/element_flips.h"
 #include "tensor/box.h"
@@ -76,6 +77,7 @@ class Kinks {
           beside.begin(), beside.end(), [&](std::size_t argument) { return explain(i, argument); });
       in_vain = explained ? 0 : in_vain + 1;
     }
+    if (elsewhere_) leave_gradients();
     if (out_.kinks.empty()) return;
     for (std::size_t i = 0; i < out_.results.size(); ++i) {
       if (moved_parts_[i] > 0 && diverged_by_numbers(out_.results[i])) judge_again(i, room(i));
@@ -154,7 +156,7 @@ class Kinks {
   }
 
   // Nothing if a shard can no longer be read.
-  std::optional<FlippedElements> compared(std::size_t gradient, std::size_t argument) const {
+  std::optional<FlippedElements> compared(std::size_t gradient, std::size_t argument) {
     const comparison::Pair& g = out_.results[gradient];
     const comparison::Pair& a = out_.results[argument];
     const judge::Tolerance& tolerance = out_.results[gradient].comparison->tolerance;
@@ -179,10 +181,20 @@ class Kinks {
                                  flips.add({values[0], values[1], values[2], values[3]});
                                });
       for (const auto& reader : readers) out_.environment.bytes_read += reader->bytes_read();
-    } catch (const base::InputError&) {
+    } catch (const base::InputError& error) {
+      elsewhere_ = elsewhere_ || comparison::needs_another_machine(error.what());
       return std::nullopt;
     }
     return flips.found();
+  }
+
+  // Which of them flips explain is not known.
+  void leave_gradients() {
+    for (TensorComparison& result : out_.results) {
+      const bool backward = is_gradient(result) || result.key.kind == Kind::kParamGrad ||
+                            result.key.kind == Kind::kMainGrad;
+      if (backward && diverged_by_numbers(result)) comparison::leave_to_other_machine(result);
+    }
   }
 
   // The norm that flips so far allow result i, as a whole, on top.
@@ -243,6 +255,7 @@ class Kinks {
   std::vector<double> moved_;
   std::vector<double> moved_parts_;
   std::vector<std::vector<std::size_t>> dependants_;
+  bool elsewhere_ = false;  // whether a gradient could not be looked at on this machine
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/judge_pairs.h"
+#include "comparison/local_files.h"
 #include "judge/fallback_rule.h"
 #include "routing/explain_flips.h"
 #include "routing/routing_reach.h"
@@ -47,12 +48,19 @@ class RoutingFlips {
         mixed_(out.results.size(), false) {}
 
   void run() {
+    bool elsewhere = false;
     for (const std::size_t i : input_.flow.topological_order) {
       try {
         if (const auto router = routers_.router_at(i)) judge(i, *router);
-      } catch (const base::InputError&) {
-        // It could be read a moment ago. The divergence stands without an explanation.
+      } catch (const base::InputError& error) {
+        // If it could be read a moment ago, the divergence stands without an explanation.
+        elsewhere = elsewhere || comparison::needs_another_machine(error.what());
       }
+    }
+    if (!elsewhere) return;
+    for (TensorComparison& result : out_.results) {
+      const bool choice = result.outcome == Outcome::kDiverged && result.exact;
+      if (choice || is_excusable(result)) comparison::leave_to_other_machine(result);
     }
   }
 

@@ -67,6 +67,8 @@ std::string_view kind_of(const std::string& path) {
   std::error_code error;
   const std::uint64_t size = fs::file_size(path, error);
   const std::string head = error ? std::string() : head_of(path);
+  // The first byte is that of a length, which may be any.
+  if (begins_as_safetensors(head, size)) return kSafetensors;
   const std::string_view member = first_member(head);
   if (member.ends_with(".npy") || head.starts_with("\x93NUMPY")) return "NumPy file";
   if (member.find("data.pkl") != std::string_view::npos ||
@@ -75,7 +77,6 @@ std::string_view kind_of(const std::string& path) {
     return "torch.save checkpoint";
   }
   if (!member.empty()) return "ZIP archive";
-  if (begins_as_safetensors(head, size)) return kSafetensors;
   if (head.starts_with("\x1f\x8b") || head.starts_with("\x28\xb5\x2f\xfd")) {
     return "compressed file";
   }

@@ -1,4 +1,4 @@
-// The interface to read a trace. The engine knows no other; trace/hdf5 implements it for files, the
+// The interface to read a trace. The engine knows no other; trace/open implements it for files, the
 // tests for memory.
 #pragma once
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from support.safetensors_file import convert
 from support.same_report import json_but_environment, text_but_environment
 from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, TESTDATA
 
@@ -48,11 +49,16 @@ class Machines:
     def run(self, machine: str, *arguments: str | Path) -> CompletedProcess[str]:
         return self.ttrace(*arguments, cwd=self.folder / machine)
 
+    def convert(self) -> None:
+        """Puts safetensors files in the place of the rank files."""
+        for file in sorted((self.folder / "all" / "run").glob("rank_*.h5")):
+            convert(file)
+
     def spread(self, *ranks: Sequence[int]) -> None:
         """Machine "1" gets the files of the first ranks, and so on; "merge" gets none."""
         for name, kept in (*((str(i), of) for i, of in enumerate(ranks, 1)), ("merge", ())):
             shutil.copytree(self.folder / "all", self.folder / name)
-            for file in (self.folder / name / "run").glob("rank_*.h5"):
+            for file in (self.folder / name / "run").glob("rank_*.*"):
                 if int(file.stem[-5:]) not in kept:
                     file.unlink()
 
@@ -83,8 +89,11 @@ COMPARE = ("compare", "ref.h5", "run")
 
 
 @pytest.mark.parametrize("fault", [None, "scaled=1.01@fc.1"])
-def test_stages_of_a_pipeline(machines: Machines, fault: str | None) -> None:
+@pytest.mark.parametrize("storage", ["h5", "safetensors"])
+def test_stages_of_a_pipeline(machines: Machines, storage: str, fault: str | None) -> None:
     machines.make(LAYERS, fault=fault)
+    if storage == "safetensors":
+        machines.convert()
     whole = machines.run("all", *COMPARE, "--json", machines.folder / "whole.json", "--all")
     assert whole.returncode == (DIVERGED if fault else MATCH), whole.stdout
     machines.spread((0, 1), (2, 3))

@@ -14,7 +14,7 @@ from pathlib import Path
 import h5py
 import pytest
 import torch
-from support.safetensors_file import convert, file_of, with_header
+from support.safetensors_file import TYPES, convert, file_of, with_header
 from support.ttrace_cli import (
     DIVERGED,
     INCONCLUSIVE,
@@ -71,6 +71,20 @@ def test_the_report_is_that_of_hdf5(ttrace: Run, tmp_path: Path, ranks: tuple[in
     assert before["verdict"] == "diverged"
     text = json.dumps(without_files(after)).replace(str(run), str(stored / "tp2sp_p12"))
     assert json.loads(text) == without_files(before)
+
+
+def test_every_type_is_read_as_in_hdf5(ttrace: Run, tmp_path: Path) -> None:
+    tensors = [
+        {"name": dtype, "kind": "buffer", "shape": [3, 5], "dtype": dtype} for dtype in TYPES
+    ]
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps({"schema": "ttrace.synth/1", "meshes": {}, "tensors": tensors}))
+    stored, copy = tmp_path / "stored.h5", tmp_path / "copy.h5"
+    assert ttrace("synth", "--spec", spec, "-o", stored).returncode == 0
+    shutil.copy(stored, copy)
+    done = ttrace("compare", stored, convert(copy), "--json", tmp_path / "report.json")
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["counts"]["match"] == len(TYPES) == 15, done.stdout
 
 
 def test_other_commands_read_them(ttrace: Run, tmp_path: Path) -> None:
@@ -176,7 +190,7 @@ BAD = {
     "rest": (with_header({X: F32}, bytes(17)), "bytes 16 to 17 of the data belong to no tensor"),
     "rank": (
         with_header({"__metadata__": {"ttrace_rank": "1"}, X: F32}, SIXTEEN),
-        "was written by rank 1 (attribute ttrace_rank), not by rank 2",
+        "was written by rank 1 (ttrace_rank), not by rank 2",
     ),
     "no rank": (
         with_header({"__metadata__": {"ttrace_rank": "1x"}, X: F32}, SIXTEEN),

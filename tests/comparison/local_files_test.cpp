@@ -55,7 +55,7 @@ TEST_CASE("a rank whose file is elsewhere is not lost, and nothing of it is read
   CHECK(stored->rank_problem(1));
   const std::string file = stored->rank_file(1);
   const std::string path = dataset_path(make_key("fc"));
-  const trace::PartlyElsewhere source(std::move(stored), {1});
+  const trace::PartlyElsewhere source(std::move(stored), {{1, file}});
   CHECK_FALSE(source.rank_problem(1));
   CHECK(source.open(0, path)->facts().shape == tensor::Shape{2});
   const std::string why = refusal_of([&] { source.open(1, path); });

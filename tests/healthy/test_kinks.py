@@ -6,6 +6,7 @@ import json
 import pytest
 import torch
 from answers import compared
+from support.ttrace_cli import run_ttrace
 from torch import nn
 
 import ttrace_torch as tt
@@ -102,9 +103,9 @@ def runs(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("kinks")
     trained(folder / "reference.h5", request.param, nn.ReLU)
 
-    def candidate(**how):
-        trained(folder / "run.h5", request.param, how.pop("kink", nn.ReLU), halves=True, **how)
-        return compared(folder)
+    def candidate(run="run.h5", **how):
+        trained(folder / run, request.param, how.pop("kink", nn.ReLU), halves=True, **how)
+        return compared(folder, run)
 
     return folder, candidate
 
@@ -120,6 +121,20 @@ def test_other_order_of_a_sum_matches_and_the_room_is_said(runs):
     widened = [r["key"]["name"] for r in report["results"] if r.get("rule", "").endswith("_kinks")]
     assert "first.weight" in widened
     assert not any(name.startswith("head") for name in widened)
+
+
+def test_parts_that_are_merged_without_the_files_accuse_nobody(runs):
+    folder, candidate = runs
+    assert candidate("run").code == 0
+    part, run = folder / "part.json", folder / "run"
+    local = ("--part", "1/1", "--local-files", "--json", part)
+    run_ttrace("compare", folder / "reference.h5", run, *local)
+    merge = ("report", "merge", part)
+    assert run_ttrace(*merge).returncode == 0
+    (run / "rank_00000.h5").rename(folder / "elsewhere.h5")
+    merged = run_ttrace(*merge)
+    assert merged.returncode == 3, merged.stdout
+    assert "whether rounding explains it lie on other machines" in merged.stdout
 
 
 def scaled(by, name):

@@ -1,6 +1,8 @@
 """Convolutional networks of other kernels: each layer rounds anew, in another way than the
 reference's. Noise runs take other kernels too, and without them nobody is accused."""
 
+import multiprocessing
+
 import pytest
 import torch
 from answers import compared
@@ -126,3 +128,23 @@ def test_a_noise_run_leaves_the_job_as_it_was(folder):
     before = torch.backends.mkldnn.enabled, torch.get_num_threads()
     trained(folder / "again.h5", seed=2)
     assert (torch.backends.mkldnn.enabled, torch.get_num_threads()) == before
+
+
+def trains_in_a_fork(path):
+    trained(path, seed=1)
+
+
+def test_a_noise_run_of_a_forked_process_ends(folder):
+    """Its parent has had several threads, as torch is told to here."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    torch.randn(512, 512) @ torch.randn(512, 512)
+    torch.set_num_threads(before)
+    child = multiprocessing.get_context("fork").Process(
+        target=trains_in_a_fork, args=(folder / "forked.h5",)
+    )
+    child.start()
+    child.join(60)
+    ended = child.exitcode
+    child.kill()
+    assert ended == 0

@@ -71,7 +71,7 @@ def test_a_function_of_a_job_and_a_quiet_answer(job, capsys):
         (["{job}:absent"], "has no function 'absent'"),
         (
             ["{job}", "--layouts", "dp2"],
-            "'dp2' is none of ddpN, fsdpN, tpN, sp and ppN:SCHEDULE (did",
+            "'dp2' is none of ddpN, fsdpN, tpN, sp, cpN, epN and ppN:SCHEDULE (did",
         ),
         (["{job}", "--out", "/dev/null/x"], "out='/dev/null/x': Not a directory"),
     ],

@@ -115,6 +115,43 @@ TEST_CASE("an update that its gradient contradicts is not judged, and no match")
   }
 }
 
+TEST_CASE("a matrix that turned without its gradient is not judged, and no match") {
+  const auto run = [](double gradient, bool turned) {
+    MemoryTrace trace;
+    const auto put = [&](Kind kind, const std::vector<double>& values) {
+      trace.put(make_entry("w", {8, 8}, kind), values);
+    };
+    // A third of the elements goes the other way: 1.1 of a step, as long as before.
+    std::vector<double> after(64, 0.99);
+    std::vector<double> gradients(64, 1);
+    for (std::size_t i = 0; i < 64; ++i) {
+      if (turned && i < 20) after[i] = 1.01;
+      gradients[i] += i % 2 == 0 ? gradient : -gradient;
+    }
+    put(Kind::kParam, std::vector<double>(64, 1));
+    put(Kind::kMainGrad, gradients);
+    put(Kind::kParamAfterStep, after);
+    trace.put(make_entry("loss", {1}, Kind::kLoss), {3});
+    trace::OptimizerGroup group;
+    group.type = "lion";
+    group.params = {"w"};
+    trace.edit().optimizer = {group};
+    return trace;
+  };
+  const MemoryTrace reference = run(0, false);
+  const MemoryTrace turned = run(0, true);
+  const CompareReport report = engine::compare_traces(reference, turned, {}, {});
+  CHECK(update_of(report).outcome == Outcome::kNotJudged);
+  CHECK(update_of(report).spread);
+  CHECK_THAT(update_of(report).reason, Catch::Matchers::Contains("its gradient matches"));
+  CHECK(report.verdict == Verdict::kInconclusive);
+
+  // A gradient that noise runs move by a fiftieth says less.
+  const MemoryTrace rough = run(0.02, true);
+  const MemoryTrace noise = run(0.03, false);
+  CHECK_FALSE(update_of(engine::compare_traces(reference, rough, {&noise}, {})).spread);
+}
+
 TEST_CASE("the next step's parameter follows it") {
   Run reference;
   Run candidate = with_a_turned_sign();

@@ -140,6 +140,16 @@ TEST_CASE("what is not finite explains nothing") {
     values.argument_after[2] = nan;
     CHECK_FALSE(flips_of(values).by_rounding());
   }
+  SECTION("of many arguments in both runs") {
+    ElementFlips flips({1, 64}, kLarge, tensor::epsilon(tensor::DType::kFloat32));
+    std::vector<double> argument(64, nan);
+    for (std::size_t e = 0; e < 64; e += 3) argument[e] = static_cast<double>(e % 7);
+    const std::vector<double> before(64, 0);
+    const std::vector<double> after(64, 1);
+    flips.add({argument, argument, before, after});
+    CHECK(flips.found().maxima == 0);
+    CHECK(flips.found().rest == Approx(8));
+  }
 }
 
 }  // namespace

@@ -7,7 +7,6 @@ import struct
 from pathlib import Path
 
 import h5py
-import numpy as np
 
 TYPES = {
     "float64": "F64",
@@ -20,6 +19,9 @@ TYPES = {
     "int32": "I32",
     "int16": "I16",
     "int8": "I8",
+    "uint64": "U64",
+    "uint32": "U32",
+    "uint16": "U16",
     "uint8": "U8",
     "bool": "BOOL",
 }
@@ -55,7 +57,8 @@ def tensors_in(path: Path) -> dict[str, Tensor]:
             return
         dtype = bytes(item.attrs["ttrace_dtype"]).decode()
         at = item.id.get_offset()
-        size = int(np.prod(item.shape, dtype=np.int64)) * item.dtype.itemsize
+        # h5py reads types of 8 bits as wider ones.
+        size = item.id.get_storage_size()
         found[f"/{name}"] = (dtype, list(item.shape), raw[at : at + size] if size else b"")
 
     with h5py.File(path) as file:

@@ -125,7 +125,7 @@ KERNELS: dict[str, dict[str, tuple[bool, dict[str, bool]]]] = {
 }
 
 
-def _stale_epsilon(model: nn.Module) -> None:
+def _large_epsilon(model: nn.Module) -> None:
     norms = [m for m in model.modules() if isinstance(getattr(m, "eps", None), float)]
     norms[len(norms) // 2].eps *= 100  # type: ignore[operator]
 
@@ -135,7 +135,7 @@ def _wrong_gradient(model: nn.Module) -> None:
     weights[-3].register_hook(lambda gradient: gradient * 1.05)
 
 
-FAULTS = {"epsilon x 100": _stale_epsilon, "late gradient x 1.05": _wrong_gradient}
+FAULTS = {"epsilon x 100": _large_epsilon, "late gradient x 1.05": _wrong_gradient}
 
 
 @contextlib.contextmanager
@@ -242,8 +242,9 @@ def tried(network: str, device: str, plain: bool, tf32: bool) -> list[dict[str, 
                     worst=[worst for _, worst, _ in answers],
                     line=answers[0][2],
                 )
-                if candidate not in FAULTS and 1 in record["codes"]:  # type: ignore[operator]
-                    record["explained"] = _explained(folder, NOISE if answers[0][0] == 1 else 0)
+                codes = [code for code, _, _ in answers]
+                if candidate not in FAULTS and 1 in codes:
+                    record["explained"] = _explained(folder, codes)
             records.append(record)
             print(json.dumps(record), flush=True)
         return records
@@ -257,7 +258,8 @@ def _compared(folder: Path, noise: int) -> tuple[int, float | None, str]:
     return done.returncode, closest, done.stdout.splitlines()[0]
 
 
-def _explained(folder: Path, noise: int) -> str:
+def _explained(folder: Path, codes: list[int]) -> str:
+    noise = (NOISE, 1, 0)[codes.index(1)]
     return run_ttrace("compare", *_runs(folder, noise), "--explain", "1").stdout
 
 

@@ -37,6 +37,12 @@ class SingleFileTrace : public Source {
                               ": there is no such dataset, so this is not a trace; it "
                               "was perhaps written by another program");
     }
+    const std::uint64_t rank = file_->written_by().value_or(0);
+    if (rank != 0) {
+      throw base::input_error(path_, ": was written by rank ", rank,
+                              " (ttrace_rank), but a single file holds rank 0; give the directory "
+                              "with all rank files");
+    }
     const std::string name = path_ + ": " + embedded.place;
     manifest_ = parse_manifest(*embedded.text, name);
     checksum_ = checksum_of(*embedded.text);

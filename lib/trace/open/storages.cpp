@@ -12,6 +12,18 @@
 
 namespace ttrace::trace {
 
+namespace {
+
+const StorageKind& of_suffix(const std::string& path) {
+  const auto all = storages();
+  const auto known = std::find_if(all.begin(), all.end(), [&](const StorageKind& storage) {
+    return path.ends_with(storage.suffix);
+  });
+  return known == all.end() ? all.front() : *known;
+}
+
+}  // namespace
+
 std::span<const StorageKind> storages() {
   static const std::array all{hdf5::storage(), safetensors::storage()};
   return all;
@@ -33,19 +45,15 @@ std::shared_ptr<const RankFile> open_by_content(const std::string& path) {
   const auto known = std::find_if(all.begin(), all.end(), [&](const StorageKind& storage) {
     return !error && storage.recognises(head, bytes);
   });
-  return (known == all.end() ? all.front() : *known).open(path);
+  return (known == all.end() ? of_suffix(path) : *known).open(path);
 }
 
 std::shared_ptr<const RankFile> open_rank_file(const std::string& path, std::uint64_t rank) {
-  const auto all = storages();
-  const auto known = std::find_if(all.begin(), all.end(), [&](const StorageKind& storage) {
-    return path.ends_with(storage.suffix);
-  });
-  auto file = (known == all.end() ? all.front() : *known).open(path);
+  auto file = of_suffix(path).open(path);
   const auto written_by = file->written_by();
   if (written_by && *written_by != rank) {
     throw base::input_error(path, ": was written by rank ", *written_by,
-                            " (attribute ttrace_rank), not by rank ", rank,
+                            " (ttrace_rank), not by rank ", rank,
                             "; were files renamed or copied over each other?");
   }
   return file;

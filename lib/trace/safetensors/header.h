@@ -21,10 +21,10 @@ struct Header {
 };
 
 // `text` ends at `data_begin` of a file of `file_bytes`, whose name messages begin with. Throws an
-// input error for all that the safetensors library refuses: what is no JSON in UTF-8, tensors that
-// share bytes or end beyond the file, bytes that belong to no tensor, and ranges that have not the
-// size of their type and shape. Refuses also what it lets pass: a name that stands there twice, and
-// facts of a tensor that it does not know.
+// input error for what the safetensors library refuses of tensors that a trace can have: what is no
+// JSON in UTF-8, tensors that share bytes or end beyond the file, bytes that belong to no tensor,
+// and ranges that have not the size of their type and shape. Refuses also what it lets pass: a name
+// that stands there twice, and facts of a tensor that it does not know.
 Header parse_header(std::string_view text, std::uint64_t data_begin, std::uint64_t file_bytes,
                     const std::string& path);
 

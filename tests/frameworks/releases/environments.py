@@ -71,7 +71,7 @@ def upon(folder: Path, python: str, base: Path) -> Path:
     """The interpreter of an environment that sees the packages of `base`, whose torch it shares."""
     interpreter = make(folder, python)
     # As a site folder, so that what its packages do on start is done: setuptools stands in for
-    # distutils, which Python has no more since 3.12.
+    # distutils, which Python lacks since 3.12.
     line = f"import site; site.addsitedir({str(_packages(base))!r})\n"
     _packages(interpreter).joinpath("base.pth").write_text(line, encoding="utf-8")
     return interpreter

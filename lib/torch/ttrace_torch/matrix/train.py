@@ -35,6 +35,11 @@ def train_layout(
     ranks = ranks_of(word, place.device)
     cut = cut_by_tensors(model, word, ranks, job)
     if word.schedule:
+        if cut != WHOLE:
+            raise MatrixError(
+                f"parallelize: it returned a Cut for {word.text!r}, and the stages of a pipeline"
+                " take none; return nothing, or train this layout with a script"
+            )
         return train_pipeline(place, job, word, ranks, model, out)
     model = share_out_data(model, word, ranks)
     optimizer = job.optimizer(model.parameters())
@@ -42,7 +47,7 @@ def train_layout(
     axis: tuple[str, ...] | None = None if word.data else ()
     facts = {"command": f"matrix {word.text}"}
     layouts: dict[str, Any] = {}
-    if word.by_hand:
+    if word.by_hand or cut.layouts:
         layouts = {"mesh": Mesh(word.axes), "layouts": cut.layouts}
         axis = ("dp",) if word.data else ()
     tracer = trace(model, optimizer, out=out, run=facts, dp_axis=axis, **layouts)

@@ -12,6 +12,7 @@ multiplies with the same precision.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -29,6 +30,19 @@ _TURNED = {
 _FEWEST_DIMENSIONS = 3
 # By dimensions of a batch: the layout in memory in which channels lie side by side.
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+# Whether this process was forked since this was imported. Its OpenMP would wait for ever for the
+# threads of its parent, if that ever had several.
+_forked = False
+
+
+def _note_fork() -> None:
+    global _forked  # noqa: PLW0603
+    _forked = True
+
+
+os.register_at_fork(after_in_child=_note_fork)
 
 
 @contextmanager
@@ -71,8 +85,9 @@ def _take_others(stack: ExitStack) -> None:
     # `flags` is not used: it sets all other flags as well, one of which warns.
     stack.callback(mkldnn.set_flags, mkldnn.enabled)
     mkldnn.set_flags(not mkldnn.enabled)  # type: ignore[no-untyped-call]
-    stack.callback(torch.set_num_threads, torch.get_num_threads())
-    torch.set_num_threads(torch.get_num_threads() + 1)
+    if not _forked:
+        stack.callback(torch.set_num_threads, torch.get_num_threads())
+        torch.set_num_threads(torch.get_num_threads() + 1)
 
 
 def _turn_channels(module: nn.Module, stack: ExitStack) -> None:
