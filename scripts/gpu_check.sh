@@ -75,30 +75,29 @@ else
     env PYTHONPATH=lib/torch TTRACE_LIBRARY="$library" "$python" scripts/gpu_check_compare.py
 fi
 
-# Networks with convolutions, whose candidates take other kernels than the reference.
+# check_trained NAME "PACKAGE..." ARGUMENT...: a row of a Python module of tests/ that trains on the
+# GPU and asks ttrace; ARGUMENT... are the module and what it is given.
 export TTRACE=${TTRACE:-build/ttrace}
-networks="convolutions of other kernels, compared"
-needs='import torch, transformers, h5py; raise SystemExit(not torch.cuda.is_available())'
-if ! "$python" -c "$needs" 2>/dev/null; then
-  row "$networks" "not run: $python lacks torch with CUDA, transformers or h5py"
-elif [ ! -x "$TTRACE" ]; then
-  row "$networks" "not run: there is no $TTRACE (cmake -B build && cmake --build build)"
-else
-  check "$networks" env PYTHONPATH="lib/torch:tests${PYTHONPATH:+:$PYTHONPATH}" OMP_NUM_THREADS=1 \
-    "$python" -m zoo.other_kernels --at-once "$(($(nproc) / 2))"
-fi
+check_trained() {
+  local name=$1 packages=$2
+  shift 2
+  if ! "$python" -c "import ${packages// /, }, torch
+raise SystemExit(not torch.cuda.is_available())" 2>/dev/null; then
+    row "$name" "not run: $python lacks torch with CUDA, or one of $packages"
+  elif [ ! -x "$TTRACE" ]; then
+    row "$name" "not run: there is no $TTRACE (cmake -B build && cmake --build build)"
+  else
+    check "$name" env PYTHONPATH="lib/torch:tests${PYTHONPATH:+:$PYTHONPATH}" OMP_NUM_THREADS=1 \
+      "$python" -m "$@"
+  fi
+}
 
+# Networks with convolutions, whose candidates take other kernels than the reference.
+check_trained "convolutions of other kernels, compared" "transformers h5py" \
+  zoo.other_kernels --at-once "$(($(nproc) / 2))"
 # Jobs of many kinds, whose products, convolutions and attention are the GPU's own.
-jobs="jobs trained on it, audited and compared"
-needs='import torch, transformers, h5py, jsonschema_rs; raise SystemExit(not torch.cuda.is_available())'
-if ! "$python" -c "$needs" 2>/dev/null; then
-  row "$jobs" "not run: $python lacks torch with CUDA, transformers, h5py or jsonschema-rs"
-elif [ ! -x "$TTRACE" ]; then
-  row "$jobs" "not run: there is no $TTRACE (cmake -B build && cmake --build build)"
-else
-  check "$jobs" env PYTHONPATH="lib/torch:tests${PYTHONPATH:+:$PYTHONPATH}" OMP_NUM_THREADS=1 \
-    "$python" -m zoo.on_gpu "$build/jobs.jsonl" --at-once "$(($(nproc) / 2 + 1))"
-fi
+check_trained "jobs trained on it, audited and compared" "transformers h5py jsonschema_rs" \
+  zoo.on_gpu "$build/jobs.jsonl" --at-once "$(($(nproc) / 2 + 1))"
 
 printf '\n'
 cat "$build/conformance.txt"

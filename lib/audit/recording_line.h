@@ -17,7 +17,7 @@ namespace ttrace::audit {
 std::string recording_line(const trace::Manifest& manifest,
                            const std::vector<trace::TensorKey>& lacking);
 
-// Whether the collector records tensors of this kind if it is told to.
+// Whether a setting makes the collector record tensors of this kind.
 bool collector_records(trace::Kind kind);
 
 // Sets `record_next` of the findings whose values were compared: the settings that also record the

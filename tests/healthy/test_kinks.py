@@ -6,25 +6,13 @@ import json
 import pytest
 import torch
 from answers import compared
+from halves import Halves
 from support.ttrace_cli import run_ttrace
 from torch import nn
 
 import ttrace_torch as tt
 
 TOKENS, WIDTH, HIDDEN = 256, 48, 128
-
-
-class Halves(nn.Linear):
-    """x·Wᵀ + b, added up as two tensor-parallel ranks add it up."""
-
-    halves = False
-
-    def forward(self, x):
-        if not self.halves:
-            return super().forward(x)
-        half = self.in_features // 2
-        first = nn.functional.linear(x[..., :half], self.weight[:, :half])
-        return first + nn.functional.linear(x[..., half:], self.weight[:, half:]) + self.bias
 
 
 class Block(nn.Module):

@@ -135,7 +135,7 @@ def trains_in_a_fork(path):
 
 
 def test_a_noise_run_of_a_forked_process_ends(folder):
-    """Its parent has had several threads, as torch is told to here."""
+    """torch has used two threads in its parent."""
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     torch.randn(512, 512) @ torch.randn(512, 512)

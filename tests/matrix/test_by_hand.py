@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from support.ttrace_cli import ttrace_binary
 
 from matrix import by_hand
 from ttrace_torch.testing import MatrixError, assert_equivalent
 
-
-@pytest.fixture(scope="module", autouse=True)
-def program(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("kept")))
-        patch.setenv("TTRACE", str(ttrace_binary()))
-        yield
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+pytestmark = pytest.mark.usefixtures("program")
 
 
 def matrix(cache, layouts, parallelize=by_hand.parallelize):

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-from support.ttrace_cli import ttrace_binary
 from torch import nn
 
 from matrix import small
@@ -19,18 +18,7 @@ from ttrace_torch.testing import MatrixError, assert_equivalent
 LAYOUTS = ["ddp2", "fsdp4", "fsdp2+tp2", "tp2+sp", "pp2:1f1b"]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def program(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        # What is kept of layouts that fail is removed with the rest.
-        patch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("kept")))
-        patch.setenv("TTRACE", str(ttrace_binary()))
-        yield
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+pytestmark = pytest.mark.usefixtures("program")
 
 
 def given(cache, **changed):

@@ -19,6 +19,7 @@ struct Run {
   std::vector<double> before{1, 2, 3, 4};
   std::vector<double> gradient{1e-9, 1, 1, 1};
   std::vector<double> after{0.99, 1.99, 2.99, 3.99};
+  tensor::Shape shape;  // a vector if empty
   bool with_parameter = true;
   std::uint64_t steps = 1;
 
@@ -26,7 +27,8 @@ struct Run {
     MemoryTrace trace;
     for (std::uint64_t step = 0; step < steps; ++step) {
       const auto put = [&](Kind kind, const std::vector<double>& values) {
-        trace::TensorEntry entry = make_entry("w", {values.size()}, kind);
+        trace::TensorEntry entry =
+            make_entry("w", shape.empty() ? tensor::Shape{values.size()} : shape, kind);
         entry.key.step = step;
         trace.put(entry, values);
       };
@@ -104,7 +106,7 @@ TEST_CASE("an update that its gradient contradicts is not judged, and no match")
   reference.after.assign(64, 0.99);
   for (const double times : {-1.0, 2.0, 1.3, 0.8}) {
     Run lying = reference;
-    // Steps of different sizes, so that no single one is told as a wrong learning rate.
+    // Large and small steps alternate: equal ones would be named as a wrong learning rate.
     for (std::size_t i = 0; i < 64; ++i) {
       lying.after[i] = 1 - 0.01 * times * (i % 2 == 0 ? 0.6 : 1.28);
     }
@@ -117,26 +119,17 @@ TEST_CASE("an update that its gradient contradicts is not judged, and no match")
 
 TEST_CASE("a matrix that turned without its gradient is not judged, and no match") {
   const auto run = [](double gradient, bool turned) {
-    MemoryTrace trace;
-    const auto put = [&](Kind kind, const std::vector<double>& values) {
-      trace.put(make_entry("w", {8, 8}, kind), values);
-    };
-    // A third of the elements goes the other way: 1.1 of a step, as long as before.
-    std::vector<double> after(64, 0.99);
-    std::vector<double> gradients(64, 1);
+    Run made;
+    made.shape = {8, 8};
+    made.before.assign(64, 1);
+    made.gradient.assign(64, 1);
+    made.after.assign(64, 0.99);
     for (std::size_t i = 0; i < 64; ++i) {
-      if (turned && i < 20) after[i] = 1.01;
-      gradients[i] += i % 2 == 0 ? gradient : -gradient;
+      // A third of the elements goes the other way: 1.1 of a step, as long as before.
+      if (turned && i < 20) made.after[i] = 1.01;
+      made.gradient[i] += i % 2 == 0 ? gradient : -gradient;
     }
-    put(Kind::kParam, std::vector<double>(64, 1));
-    put(Kind::kMainGrad, gradients);
-    put(Kind::kParamAfterStep, after);
-    trace.put(make_entry("loss", {1}, Kind::kLoss), {3});
-    trace::OptimizerGroup group;
-    group.type = "lion";
-    group.params = {"w"};
-    trace.edit().optimizer = {group};
-    return trace;
+    return made.made();
   };
   const MemoryTrace reference = run(0, false);
   const MemoryTrace turned = run(0, true);

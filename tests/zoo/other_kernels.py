@@ -5,8 +5,8 @@ Usage: python -m zoo.other_kernels [--device cuda] [--only NETWORK]... [--at-onc
 Each network is trained once, in three noise runs, healthy with every set of other kernels, and with
 two faults; `ttrace compare` with three noise runs, with one and with none says whether it is
 accused. --plain: noise runs keep the kernels of the reference. Exits with 1 if a healthy run is
-accused, with 3 if a run could not be trained. A fault that passes is told, and no failure: what the
-rounding of such a network hides is counted.
+accused, with 3 if a run could not be trained. A fault that passes is counted and is no failure: the
+rounding of such a network may hide it.
 """
 
 from __future__ import annotations
