@@ -7,18 +7,14 @@
 #include "inputs.h"
 #include "layout/layout_rules.h"
 #include "machine.h"
-#include "report/compare_report_json.h"
+#include "report/comparison_as_reported.h"
 #include "report/localize_report.h"
 #include "report/reported_comparison.h"
 
 namespace ttrace::app {
 namespace {
 
-// Writes the comparison as JSON and reads it back, so that it gives the same answer as its report
-// file.
-localize::ReportedComparison in_memory(const comparison::CompareReport& report) {
-  return report::parse_reported(report::json_text(report), "the comparison");
-}
+constexpr const char* kOwnComparison = "the comparison";
 
 localize::ReportedComparison read_report(const LocalizeFlags& flags) {
   localize::ReportedComparison reported = report::parse_reported(
@@ -112,7 +108,7 @@ localize::ReportedComparison SharedLocalization::reported(comparison::Checkpoint
                                                           const std::atomic<bool>* stop) {
   options_.division = {};
   options_.unfinished.clear();
-  if (compared_ != nullptr) return in_memory(*compared_);
+  if (compared_ != nullptr) return report::as_reported(*compared_, kOwnComparison);
   if (!flags_.report.empty()) {
     options_.division = division;
     return read_report(flags_);
@@ -120,7 +116,7 @@ localize::ReportedComparison SharedLocalization::reported(comparison::Checkpoint
   comparison::CompareReport report = comparison_.run(work, division, stop);
   if (division.part) report.part = comparison::PartOfWork{*division.part, false, {}, {}};
   if (report.interrupted) options_.unfinished = report.interrupted->describe();
-  return in_memory(report);
+  return report::as_reported(report, kOwnComparison);
 }
 
 void SharedLocalization::run(comparison::Checkpoint* work, comparison::WorkDivision division,

@@ -25,13 +25,12 @@ namespace {
 using judge::Outcome;
 
 constexpr std::size_t kMostSlices = 4;
-constexpr std::size_t kMostListed = 100;  // ids of tensors downstream of one finding
 constexpr std::size_t kMostOfGroupInFull = 16;
 constexpr std::size_t kMostShardRanks = 4096;  // of one finding's shards
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
 template <typename Range, typename ToJson>
-json first_ones(const Range& items, ToJson to_json, std::size_t most = kMostListed) {
+json first_ones(const Range& items, ToJson to_json, std::size_t most = kMostNeighbours) {
   json out = json::array();
   for (const auto& item : items) {
     if (out.size() == most) break;
@@ -257,6 +256,15 @@ json coverage_json(const comparison::CompareReport& report) {
 }
 
 }  // namespace
+
+std::map<std::string, std::string> judged_by_json(const comparison::CompareReport& report) {
+  // Sorted, as whoever reads the report has them.
+  const nlohmann::json tolerance = tolerance_with_sharpness(report);
+  std::map<std::string, std::string> members{{"tolerance", dumped(tolerance)}};
+  if (!report.layout_rules.empty()) members["layout_rules"] = dumped(report.layout_rules);
+  if (!report.map_rules.empty()) members["map_rules"] = dumped(report.map_rules);
+  return members;
+}
 
 std::string json_text(const comparison::CompareReport& report, const JsonStyle& style) {
   const References references(report);

@@ -2,10 +2,11 @@
 // share of a divided comparison.
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <string>
 #include <string_view>
 
-#include "base/strict_json.h"
 #include "comparison/division.h"
 #include "comparison/result.h"
 #include "comparison/selftest_report.h"
@@ -20,6 +21,9 @@ enum class Detail {
   kFindings,  // of findings, of suspects, and of the closest to its limit
 };
 
+// Ids of tensors before or after a finding; more are left out.
+inline constexpr std::size_t kMostNeighbours = 100;
+
 struct JsonStyle {
   // Write all slices that were kept of every tensor. If false, the worst four of each finding.
   bool all_slices = false;
@@ -29,5 +33,9 @@ struct JsonStyle {
 // The report as JSON, one result per line. Numbers that are not finite become the strings "nan",
 // "inf", "-inf".
 std::string json_text(const comparison::CompareReport& report, const JsonStyle& style = {});
+
+// The members that say how it was judged, which the report of `ttrace localize` repeats:
+// "tolerance" and, where there are any, "layout_rules" and "map_rules"; the values as JSON.
+std::map<std::string, std::string> judged_by_json(const comparison::CompareReport& report);
 
 }  // namespace ttrace::report

@@ -5,6 +5,7 @@
 #include "base/strict_json.h"
 #include "base/text.h"
 #include "report/compare_report_json.h"
+#include "report/comparison_as_reported.h"
 #include "report/localize_report.h"
 #include "report/page/page_answer.h"
 #include "report/page/read_parts.h"
@@ -172,10 +173,9 @@ LocalizedFinding finding_from(const JsonCursor& cursor) {
   if (const auto headline = cursor.find("headline")) finding.headline = headline->as_string();
   if (const auto setting = cursor.find("setting")) {
     finding.outcome = "setting";
-    finding.title = base::concat(
-        setting->require("name").as_string(), " of ", cursor.require("parameters_total").as_count(),
-        " parameters: reference ", setting->require("reference").as_string(), ", candidate ",
-        setting->require("candidate").as_string());
+    finding.title = setting_title(
+        setting->require("name").as_string(), cursor.require("parameters_total").as_count(),
+        setting->require("reference").as_string(), setting->require("candidate").as_string());
     return finding;
   }
   finding.outcome = cursor.require("outcome").as_string();
