@@ -1,5 +1,6 @@
+#include "routing/routers.h"
+
 #include <algorithm>
-#include <numeric>
 #include <span>
 #include <string_view>
 
@@ -9,7 +10,7 @@
 #include "measure/measure.h"
 #include "routing/choices.h"
 #include "routing/explain_flips.h"
-#include "routing/routing_flips.h"
+#include "routing/named_pairs.h"
 
 namespace ttrace::routing {
 namespace {
@@ -19,7 +20,6 @@ using layout::View;
 using trace::Kind;
 using trace::TensorKey;
 
-constexpr std::size_t kMostValuesExamined = 64;  // of one module that are examined
 constexpr std::uint64_t kTokensTried = 256;
 constexpr std::uint64_t kOrderCompared = 8;  // experts, where a token's number is not known
 
@@ -100,7 +100,7 @@ class Routers::Finder {
  public:
   Finder(const trace::Source& reference, const trace::Source& candidate,
          const std::vector<TensorComparison>& results)
-      : reference_(reference), candidate_(candidate), results_(results) {
+      : reference_(reference), candidate_(candidate), results_(results), named_(results) {
     any_bad_ = std::any_of(results.begin(), results.end(),
                            [](const auto& result) { return judge::is_bad(result.outcome); });
   }
@@ -137,16 +137,17 @@ class Routers::Finder {
     const std::string module(trace::module_of_value(key.name));
     std::vector<std::size_t> found;
     const auto add = [&](std::size_t i) {
-      if (found.size() < kMostValuesExamined && is_floating_pair(i)) found.push_back(i);
+      if (found.size() < NamedPairs::kMostValues && named_.is_floating_pair(i)) found.push_back(i);
     };
     const auto add_values = [&](Kind kind) {
-      for (const std::size_t i : values_of(key, kind, module)) add(i);
+      for (const std::size_t i : named_.values_of(key, kind, module)) add(i);
     };
     add_values(Kind::kOutput);
-    for_each_named(key, Kind::kOutput, module + ".", [&](const TensorKey& inside, std::size_t i) {
-      if (inside.call == key.call) add(i);
-      return true;
-    });
+    named_.for_each_named(key, Kind::kOutput, module + ".",
+                          [&](const TensorKey& inside, std::size_t i) {
+                            if (inside.call == key.call) add(i);
+                            return true;
+                          });
     add_values(Kind::kInput);
     return found;
   }
@@ -177,13 +178,14 @@ class Routers::Finder {
 
   std::optional<Linear> linear_of(const TensorKey& key) const {
     const std::string module(trace::module_of_value(key.name));
-    const auto input = find(key, Kind::kInput, module);
+    const auto input = named_.find(key, Kind::kInput, module);
     TensorKey of_step = key;
     of_step.microbatch.reset();
     of_step.call = 0;
     of_step.copy = 0;
-    const auto weight = find(of_step, Kind::kParam, module + ".weight");
-    if (!input || !weight || !is_floating_pair(*input) || !is_floating_pair(*weight)) {
+    const auto weight = named_.find(of_step, Kind::kParam, module + ".weight");
+    if (!input || !weight || !named_.is_floating_pair(*input) ||
+        !named_.is_floating_pair(*weight)) {
       return std::nullopt;
     }
     const View& x = *results_[*input].reference;
@@ -192,8 +194,8 @@ class Routers::Finder {
         w.shape[1] == 0) {
       return std::nullopt;
     }
-    auto bias = find(of_step, Kind::kParam, module + ".bias");
-    if (bias && (!is_floating_pair(*bias) ||
+    auto bias = named_.find(of_step, Kind::kParam, module + ".bias");
+    if (bias && (!named_.is_floating_pair(*bias) ||
                  results_[*bias].reference->shape != tensor::Shape{w.shape[0]})) {
       bias.reset();
     }
@@ -232,7 +234,7 @@ class Routers::Finder {
     const std::string around(module.substr(0, dot + 1));
     std::optional<std::uint64_t> chosen;
     std::uint64_t rows = 0;
-    for_each_named(key, Kind::kInput, around, [&](const TensorKey& beside, std::size_t i) {
+    named_.for_each_named(key, Kind::kInput, around, [&](const TensorKey& beside, std::size_t i) {
       const layout::ViewPtr& view = results_[i].reference;
       if (view == nullptr || view->shape.empty()) return true;
       const std::uint64_t last = view->shape.back();
@@ -325,7 +327,7 @@ class Routers::Finder {
   }
 
   std::vector<std::size_t> outputs_of(const TensorKey& key) const {
-    return values_of(key, Kind::kOutput, std::string(trace::module_of_value(key.name)));
+    return named_.values_of(key, Kind::kOutput, std::string(trace::module_of_value(key.name)));
   }
 
   bool has_own_decision(const TensorKey& key) const {
@@ -338,7 +340,7 @@ class Routers::Finder {
   bool weighs_experts(const TensorKey& key) const {
     const auto values = outputs_of(key);
     return std::any_of(values.begin(), values.end(), [this](std::size_t i) {
-      if (!is_floating_pair(i)) return false;
+      if (!named_.is_floating_pair(i)) return false;
       const View& view = *results_[i].reference;
       if (view.shape.empty() || view.shape.back() < 2) return false;
       const std::uint64_t tokens = elements(view) / view.shape.back();
@@ -346,71 +348,10 @@ class Routers::Finder {
     });
   }
 
-  // Visits the tensors of this kind in the step and micro-batch of `like` whose names start so,
-  // until `visit` returns false.
-  template <typename Visit>
-  void for_each_named(const TensorKey& like, Kind kind, const std::string& start,
-                      Visit visit) const {
-    TensorKey first = like;
-    first.kind = kind;
-    first.name = start;
-    first.call = 0;
-    first.copy = 0;
-    for (auto at = first_from(first); at != by_key_.end(); ++at) {
-      const TensorKey& key = results_[*at].key;
-      if (key.step != like.step || key.microbatch != like.microbatch || key.kind != kind ||
-          !key.name.starts_with(start) || !visit(key, *at)) {
-        return;
-      }
-    }
-  }
-
-  // Returns the first of `by_key_` whose key is not before `key`.
-  std::vector<std::size_t>::const_iterator first_from(const TensorKey& key) const {
-    const auto key_of = [this](std::size_t i) -> const TensorKey& { return results_[i].key; };
-    if (by_key_.empty()) {
-      by_key_.resize(results_.size());
-      std::iota(by_key_.begin(), by_key_.end(), std::size_t{0});
-      std::sort(by_key_.begin(), by_key_.end(),
-                [&](std::size_t a, std::size_t b) { return key_of(a) < key_of(b); });
-    }
-    return std::lower_bound(
-        by_key_.begin(), by_key_.end(), key,
-        [&](std::size_t i, const TensorKey& sought) { return key_of(i) < sought; });
-  }
-
-  // All values of the module in the call of `like`, at most kMostValuesExamined: "m", then
-  // "m[...]".
-  std::vector<std::size_t> values_of(const TensorKey& like, Kind kind,
-                                     const std::string& module) const {
-    std::vector<std::size_t> found;
-    if (const auto first = find(like, kind, module)) found.push_back(*first);
-    for_each_named(like, kind, module + "[", [&](const TensorKey& key, std::size_t i) {
-      const bool same = key.call == like.call && key.copy == like.copy;
-      if (same) found.push_back(i);
-      return found.size() < kMostValuesExamined;
-    });
-    return found;
-  }
-
-  std::optional<std::size_t> find(const TensorKey& like, Kind kind, const std::string& name) const {
-    TensorKey key = like;
-    key.kind = kind;
-    key.name = name;
-    const auto found = first_from(key);
-    if (found == by_key_.end() || results_[*found].key != key) return std::nullopt;
-    return *found;
-  }
-
-  bool is_floating_pair(std::size_t i) const {
-    return results_[i].comparison && !results_[i].exact;
-  }
-
   const trace::Source& reference_;
   const trace::Source& candidate_;
   const std::vector<TensorComparison>& results_;
-  // Sorted once something is looked up, as most runs have no router. Used by one thread.
-  mutable std::vector<std::size_t> by_key_;
+  NamedPairs named_;
   bool any_bad_ = false;  // without a bad tensor there is nothing that a choice could explain
 };
 

@@ -9,6 +9,7 @@
 #include "comparison/local_files.h"
 #include "judge/fallback_rule.h"
 #include "routing/explain_flips.h"
+#include "routing/routers.h"
 #include "routing/routing_reach.h"
 
 namespace ttrace::routing {
