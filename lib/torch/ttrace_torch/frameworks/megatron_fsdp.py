@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ttrace_torch.base.names import ModelNames
+from ttrace_torch.base.names import ROOT, ModelNames, Naming
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.framework import Framework, Listener, Watch
 from ttrace_torch.frameworks.megatron_fsdp_api import Buffers
@@ -38,6 +38,7 @@ class MegatronFSDP(Framework):
         version = getattr(sys.modules["megatron_fsdp"], "__version__", "")
         self.label = f"megatron-fsdp {version}".strip()
         self._model_class = type(model.module).__name__
+        self._naming = naming_of(model)
         self._summed = bool(getattr(model, "calculate_per_token_loss", False))
         buffers: Buffers = model.param_and_grad_buffer
         meshes = {one.device_mesh for one in buffers.dist_main_weight.values()}
@@ -53,6 +54,9 @@ class MegatronFSDP(Framework):
     def made(model: Any) -> bool:
         cls = getattr(sys.modules.get(_MODULE), "MegatronFSDP", None)
         return cls is not None and isinstance(model, cls)
+
+    def naming(self) -> Naming:
+        return self._naming
 
     def model_class(self, names: ModelNames) -> str:
         return self._model_class
@@ -85,6 +89,21 @@ class MegatronFSDP(Framework):
     def watch_optimizer(self, optimizer: Any, tracer: Listener) -> Watch:
         events = tracer.before_update, tracer.after_update, tracer.evaluated_again
         return _Watch(self._placements, optimizer, *events)
+
+
+class _Outermost(Naming):
+    """The whole model is the wrapper, not the module in it, whose hooks never run."""
+
+    def of_modules(self, part: nn.Module) -> dict[str, str | None]:
+        return {**super().of_modules(part), "": ROOT, "module": None}
+
+
+def naming_of(model: nn.Module) -> Naming:
+    """The naming of a wrapped model. Before 0.6 the wrapper calls the model's `forward` itself:
+    what counts the micro-batches by hooks of the model would see none."""
+    code = getattr(type(model).forward, "__code__", None)
+    past_hooks = code is not None and "forward" in code.co_names
+    return _Outermost() if past_hooks else Naming()
 
 
 class _Watch(OptimizerWatch):
