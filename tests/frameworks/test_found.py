@@ -27,7 +27,6 @@ RUN = grid.cases(
 
 # What scripts/frameworks_venv.sh does not install: the beginning of a script's name -> the package.
 OTHERS = {
-    "megatron_ahead": "megatron-core==0.19.2",
     "megatron_fsdp": "megatron-fsdp==0.6.1",
     "megatron_latent": "megatron-core==0.19.2",
 }

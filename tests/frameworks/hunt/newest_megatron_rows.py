@@ -42,7 +42,10 @@ AHEAD, GATE, HALF = {"mtp_num_layers": 1}, {"attention_output_gate": True}, {"bf
 MUON = {"optimizer": "muon", "muon_momentum": 0.9}
 LAYER_WISE = {"use_layer_wise_distributed_optimizer": True}
 POSITIONS = "embedding.position_embeddings.weight"
-NOT_SUMMED = "the last stage's copy gets its own gradient: found/megatron_ahead_positions.py"
+NOT_SUMMED = (
+    "Megatron documents learned positions as not supported there, and does not refuse them: "
+    "the last stage's copy gets its own gradient"
+)
 KEY = "the key's gradient is not summed: found/megatron_latent_key_gradient.py"
 
 ROWS = [
