@@ -46,9 +46,15 @@ Where a cell fails, or a release lacks names:
 
 - trl 1.15.0: GRPO takes its log-probabilities from a Triton kernel and asks for a GPU, with and
   without a tracer.
+- trl 1.14.1: `trl.trainer.grpo_trainer` does not import with what pip installs beside it; why was
+  not looked into.
 - torchtitan 0.2: the callback reads `torchtitan.trainer.Trainer`, which is of 0.3, as is the model
   that this study trains.
-- transformers 5.22.2 has no `_resolve_parallel_plans`: `ttrace matrix` asks for `parallelize=`
+- deepspeed 0.19.5: `engine.backward` of ZeRO stage 2 gives the output of the model, and nothing
+  after it, twice the recorded gradient; why is not known yet. Main gradients and updates agree.
+- megatron-fsdp 0.5 calls `forward` of the model past its hooks. The rows are from before the adapter
+  took the wrapper for the model; with that 0.5.1 matches in all 2,200 tensors.
+- transformers 5.22 has no `_resolve_parallel_plans`: `ttrace matrix` asks for `parallelize=`
   where a layout has tensor parallelism. Tracing does not read it.
 
 """
