@@ -1,4 +1,4 @@
-"""megatron-fsdp before 0.6 calls the model's `forward` past its hooks: the wrapper stands for it."""
+"""megatron-fsdp before 0.6 calls `forward` past the hooks: the wrapper stands for the model."""
 
 from __future__ import annotations
 

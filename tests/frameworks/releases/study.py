@@ -52,8 +52,8 @@ Where a cell fails, or a release lacks names:
   that this study trains.
 - deepspeed 0.19.5: `engine.backward` of ZeRO stage 2 gives the output of the model, and nothing
   after it, twice the recorded gradient; why is not known yet. Main gradients and updates agree.
-- megatron-fsdp 0.5 calls `forward` of the model past its hooks. The rows are from before the adapter
-  took the wrapper for the model; with that 0.5.1 matches in all 2,200 tensors.
+- megatron-fsdp 0.5 calls `forward` past the hooks of the model. The rows are from before the
+  adapter took the wrapper for the model; with that 0.5.1 matches in all 2,200 tensors.
 - transformers 5.22 has no `_resolve_parallel_plans`: `ttrace matrix` asks for `parallelize=`
   where a layout has tensor parallelism. Tracing does not read it.
 
