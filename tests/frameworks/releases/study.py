@@ -46,12 +46,13 @@ Where a cell fails, or a release lacks names:
 
 - trl 1.15.0: GRPO takes its log-probabilities from a Triton kernel and asks for a GPU, with and
   without a tracer.
-- trl 1.14.1: `trl.trainer.grpo_trainer` does not import with what pip installs beside it; why was
-  not looked into.
+- trl 1.14.1: `trl/generation/vllm_client.py` imports `requests` whether vLLM is there or not, and
+  nothing that pip installs beside it brings that; 1.14.2 asks first.
 - torchtitan 0.2: the callback reads `torchtitan.trainer.Trainer`, which is of 0.3, as is the model
   that this study trains.
-- deepspeed 0.19.5: `engine.backward` of ZeRO stage 2 gives the output of the model, and nothing
-  after it, twice the recorded gradient; why is not known yet. Main gradients and updates agree.
+- deepspeed 0.19.5 divides by the number of micro-batches in a hook on the model's output, which
+  runs after the tracer's, so `(model) · grad_output` is that many times the reference (two here).
+  From 0.19.6 on it divides the loss. All other gradients and all updates agree.
 - megatron-fsdp 0.5 calls `forward` past the hooks of the model. The rows are from before the
   adapter took the wrapper for the model; with that 0.5.1 matches in all 2,200 tensors.
 - transformers 5.22 has no `_resolve_parallel_plans`: `ttrace matrix` asks for `parallelize=`
