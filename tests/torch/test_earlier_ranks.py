@@ -6,6 +6,7 @@ In process groups, without one, under torchrun with restarts, after a kill.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -67,14 +68,24 @@ def wait_until(condition):
     raise AssertionError("waited for a minute")
 
 
+@pytest.fixture(scope="module")
+def on_four(tmp_path_factory):
+    """The folder of a run on four ranks."""
+    folder = tmp_path_factory.mktemp("four") / "run"
+    run_ranks(4, plain_rank, folder, {"dp": 4})
+    assert set(files(folder)) == names(4)
+    return folder
+
+
 @pytest.fixture
-def old(tmp_path, capfd):
-    """The files of a run on four ranks."""
-    run_ranks(4, plain_rank, tmp_path / "run", {"dp": 4})
+def old(tmp_path, on_four):
+    """The files of that run, which stands at tmp_path / "run"."""
+    return files(shutil.copytree(on_four, tmp_path / "run"))
+
+
+def test_a_run_where_nothing_stands_says_nothing(tmp_path, capfd):
+    run_ranks(2, plain_rank, tmp_path / "run", {"dp": 2})
     assert capfd.readouterr().err == ""
-    found = files(tmp_path / "run")
-    assert set(found) == names(4)
-    return found
 
 
 def first_and_alone(rank, folder):
@@ -140,7 +151,7 @@ def at_once(rank, folder, rounds):
 
 
 def test_ranks_that_begin_at_the_same_moment(tmp_path, capfd):
-    rounds = 12
+    rounds = 6
     run_ranks(4, at_once, tmp_path / "run", rounds)
     for turn in range(rounds - 1):
         place = tmp_path / f"run.{turn + 1}"
@@ -157,10 +168,10 @@ def again_and_again(rank, folder, rounds):
 
 
 def test_replacing_leaves_nothing_behind(tmp_path, capfd):
-    run_ranks(4, again_and_again, tmp_path / "run", 12)
+    run_ranks(4, again_and_again, tmp_path / "run", 6)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     assert set(files(tmp_path / "run")) == names(4)
-    assert capfd.readouterr().err.count("replaces a candidate of TiedGPT on dp 4") == 11
+    assert capfd.readouterr().err.count("replaces a candidate of TiedGPT on dp 4") == 5
 
 
 def test_a_file_that_another_rank_moves_meanwhile_has_no_time(tmp_path):
