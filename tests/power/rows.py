@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from gallery.bugs import BUGS
-from gallery.config import parse
+from gallery.config import Config, parse
 from gallery.expected import EXPECTED
 
 from power.runs import Family, Fault, Model, Run
@@ -140,15 +141,21 @@ def _model(name: str, precision: str) -> Model:
     )
 
 
+@cache
+def _parsed(options: tuple[str, ...]) -> Config:
+    """Thousands of questions are about some hundred command lines."""
+    return parse(list(options))
+
+
 def run(layout: str, options: list[str]) -> Run:
     told = [*options, *{**LAYOUTS, **EXPERT_LAYOUTS}[layout].split()]
-    config = parse(told)
+    config = _parsed(tuple(told))
     axes = (config.features & AXES) | ({"ep"} if config.ep > 1 else set())
     return Run(layout, config.ranks, axes, {"options": told})
 
 
 def _shows(candidate: Run, needs: frozenset[str]) -> bool:
-    return needs <= parse(candidate.case["options"]).features
+    return needs <= _parsed(tuple(candidate.case["options"])).features
 
 
 def _faults(name: str, precision: str, options: list[str]) -> Iterator[Fault]:
