@@ -14,7 +14,6 @@ from support.ttrace_cli import REPOSITORY, ttrace_binary
 ARCHITECTURES = {
     "gpt2/clm": 0,
     "gpt_neox/clm": 0,  # two biases with one gradient
-    "mamba/clm": 0,  # convolutions along the sequence
     "deepseek_v3/clm": 0,  # keys that are written in parts into empty memory, and experts
     "qwen2_moe/clm": 0,  # experts whose tokens are sorted and counted
     "rwkv/clm": 0,  # a state that is written token by token
