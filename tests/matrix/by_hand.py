@@ -23,8 +23,9 @@ class Attention(nn.Module):
     def __init__(self):
         super().__init__()
         self.query = nn.Linear(HIDDEN, HIDDEN)
-        # A bias of keys has no gradient: what shows of it is rounding.
-        self.key = nn.Linear(HIDDEN, HIDDEN, bias=False)
+        # The gradient of the keys' bias is zero but for rounding: over context, the terms of the
+        # ranks cancel.
+        self.key = nn.Linear(HIDDEN, HIDDEN)
         self.value = nn.Linear(HIDDEN, HIDDEN)
         self.gather = Whole()
         self.first = 0  # the position of this rank's first token
