@@ -114,7 +114,8 @@ ROWS = [
         config=AHEAD,
         exit=1,
         first="output_layer",
-        cause="each rank divides that loss by its own number of tokens: 6 and 8 instead of 7",
+        cause="Megatron documents context parallelism as not supported there, and does not refuse "
+        "it: each rank divides that loss by its own number of tokens: 6 and 8 instead of 7",
     ),
     # Attention with a gate.
     row("gate tp2", "modern", TP2, config=GATE),
