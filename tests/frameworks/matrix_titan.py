@@ -17,7 +17,7 @@ from torchtitan.models.llama3.config_registry import llama3_debugmodel  # noqa: 
 
 from ttrace_torch.torchtitan_job import arguments, train  # noqa: E402, F401
 
-script, layouts = __file__, ["ddp2", "fsdp4", "fsdp2+tp2", "tp2+sp", "pp2:1f1b"]
+script, layouts = __file__, ["ddp2", "fsdp4", "fsdp2+tp2", "tp2+sp", "pp2:1f1b", "pp2:interleaved"]
 
 
 def halved():

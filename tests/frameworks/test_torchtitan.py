@@ -36,7 +36,7 @@ LAYOUTS = {
     "pp_dp": (4, 2, {"local": 2, "degrees": {"pipeline_parallel": 2, **_TWO_DP}}),
 }
 MATRIX = Path(__file__).with_name("matrix_titan.py")
-MATRIX_LAYOUTS = ["ddp2", "fsdp4", "fsdp2+tp2", "tp2+sp", "pp2:1f1b"]
+MATRIX_LAYOUTS = ["ddp2", "fsdp4", "fsdp2+tp2", "tp2+sp", "pp2:1f1b", "pp2:interleaved"]
 TOLD = (
     "param",
     "main_grad",
@@ -163,7 +163,7 @@ def test_a_matrix_of_layouts(torchtitan, tmp_path):
     code, text = matrix(torchtitan, tmp_path, MATRIX, *MATRIX_LAYOUTS)
     assert (code, text.split(" by themselves")[0]) == (
         MATCH,
-        "MATCH  5 layouts agree with one process and hold",
+        "MATCH  6 layouts agree with one process and hold",
     ), text
 
 

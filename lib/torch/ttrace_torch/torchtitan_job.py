@@ -22,7 +22,7 @@ _DEGREES = {
     "tp": "tensor_parallel",
     "pp": "pipeline_parallel",
 }
-_SCHEDULES = {"gpipe": "GPipe", "1f1b": "1F1B"}
+_SCHEDULES = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B"}
 _WORD = re.compile(r"(ddp|fsdp|tp|pp)(\d+)(?::(\w+))?")
 
 
@@ -66,8 +66,9 @@ def _configure(parallelism: Any, layout: str) -> dict[str, int]:
     schedules = {match[3] for match in found if match and match[3]}
     if not all(found) or not schedules <= set(_SCHEDULES):
         raise TraceError(
-            f"layouts: {layout!r} is not made of ddpN, fsdpN, tpN, sp and ppN, ppN:1f1b or "
-            "ppN:gpipe, which torchtitan_job makes; set other degrees in a script of your own"
+            f"layouts: {layout!r} is not made of ddpN, fsdpN, tpN, sp and ppN, ppN:1f1b, ppN:gpipe "
+            "or ppN:interleaved, which torchtitan_job makes; set other degrees in a script of your "
+            "own"
         )
     degrees = {match[1]: int(match[2]) for match in found if match}
     if parallelism is not None:
