@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import grid
 import pytest
 from support.python_runs import run_python
 from support.ttrace_cli import REPOSITORY, ttrace_binary
 
 JOB = Path(__file__).with_name("matrix_llama.py")
+NOISE = ("--noise", str(len(grid.SEEDS)))
 LAYOUTS = ["fsdp2", "tp2+sp", "fsdp2+tp2", "pp2:1f1b"]
 
 
@@ -22,7 +24,7 @@ def matrix(python, tmp_path_factory):
     }
 
     def run(job, *layouts):
-        command = ["-m", "ttrace_torch.matrix", job, "--cache", folder / "cache"]
+        command = ["-m", "ttrace_torch.matrix", job, "--cache", folder / "cache", *NOISE]
         return run_python(
             [*command, "--layouts", *layouts],
             python=python,
