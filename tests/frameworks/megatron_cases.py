@@ -94,12 +94,9 @@ QUICK = {
     2: {
         "plain_tp2_sp": case("plain", TP2, **SP),
         "plain_dp2_zero": case("plain", None, ZERO),
-        "plain_pp2": case("plain", PP2),
         "plain_pp2_vpp2": case("plain", PP2, **VPP2_ON_PP2),
+        "half_tp2_sp": case("half", TP2, **SP),
         "experts_ep2": case("experts", EP2),
-    },
-    4: {
-        "half_tp2_pp2_sp": case("half", {**TP2, **PP2}, **SP),
     },
 }
 # What is trained with older versions.
@@ -121,6 +118,7 @@ LONG = {
     2: {
         "plain_tp2": case("plain", TP2),
         "plain_dp2": case("plain"),
+        "plain_pp2": case("plain", PP2),
         "plain_cp2": case("plain", CP2),
         "modern_tp2_sp": case("modern", TP2, **SP),
         "modern_pp2": case("modern", PP2),
@@ -131,7 +129,6 @@ LONG = {
         "plain_dp2_overlap": case("plain", None, OVERLAP),
         "plain_dp2_zero_overlap": case("plain", None, {**ZERO, **OVERLAP}),
         "half_dp2_zero": case("half", None, ZERO),
-        "half_tp2_sp": case("half", TP2, **SP),
         "half_pp2": case("half", PP2),
         "untied_pp2": case("untied", PP2),
         "untied_tp2": case("untied", TP2),
@@ -161,6 +158,7 @@ LONG = {
         "plain_tp2_cp2_sp": case("plain", {**TP2, **CP2}, **SP),
         "plain_dp2_cp2_zero": case("plain", CP2, ZERO),
         "plain_pp2_vpp2_dp2_zero": case("plain", PP2, ZERO, **VPP2_ON_PP2),
+        "half_tp2_pp2_sp": case("half", {**TP2, **PP2}, **SP),
         "half_tp2_dp2_zero_sp": case("half", TP2, ZERO, **SP),
         "deep_pp4_vpp2": case("deep", PP4, **VPP2),
         "modern_tp2_pp2_sp": case("modern", {**TP2, **PP2}, **SP),
@@ -177,6 +175,8 @@ FAULTS = {
         "plain_divided_twice": {**case("plain"), "divided_by": 2},
         "plain_copies_not_summed": {**case("plain", PP2), "fault": "copies_not_summed"},
     },
+}
+LONG_FAULTS = {
     4: {
         "experts_not_reduced": {**case("experts", EP2), "fault": "experts_not_reduced"},
     },

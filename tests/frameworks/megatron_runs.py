@@ -8,7 +8,7 @@ from pathlib import Path
 import agreement
 import grid
 import megatron_cases
-from megatron_cases import FAULTS, LONG, LONG_OLDER, NEWEST, OLDER, QUICK, ROUTED, SPECIFIED
+from megatron_cases import LONG, LONG_OLDER, NEWEST, OLDER, QUICK, ROUTED, SPECIFIED
 
 
 def _flat(cases):
@@ -26,6 +26,8 @@ def _selected():
 
 
 SELECTED = _selected()
+# Number of processes -> name -> case.
+FAULTS = grid.cases("Megatron-core's faults", megatron_cases.FAULTS, megatron_cases.LONG_FAULTS)
 # Four layers are for virtual stages, which these models are not cut into.
 SHALLOW = {"half": 2, "experts": 2, "flipping": 2}
 MODELS = {name.split("_")[0] for version, name in SELECTED if version == NEWEST}

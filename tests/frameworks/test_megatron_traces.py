@@ -80,8 +80,9 @@ def test_distributed_optimizer_is_described_by_ranges(name, megatron):
     assert (first, again, last) == (0, middle, 128 // axes["tp"] * 32)
 
 
-def test_half_precision_keeps_its_types(megatron):
-    entries = grid.manifest(megatron.trace(NEWEST, "half_tp2_pp2_sp"))["tensors"]
+@pytest.mark.parametrize("name", selected("half_tp2_sp", "half_tp2_pp2_sp"))
+def test_half_precision_keeps_its_types(name, megatron):
+    entries = grid.manifest(megatron.trace(NEWEST, name))["tensors"]
     for kind in ("param", "param_after_step", "param_grad"):
         assert {entry["dtype"] for entry in entries if entry["kind"] == kind} == {"bfloat16"}
     assert {entry["dtype"] for entry in entries if entry["kind"] == "main_grad"} == {"float32"}
@@ -95,6 +96,7 @@ def test_half_precision_keeps_its_types(megatron):
         "plain_dp2_zero",
         "modern_tp2_sp",
         "experts_ep2",
+        "half_tp2_sp",
         "half_tp2_pp2_sp",
     ),
 )

@@ -37,7 +37,6 @@ INTERLEAVED = {"schedule": "interleaved", "stages": 2}
 ON_TWO = {
     "ddp": (DDP, "DDP"),
     "fsdp2_bf16": ({**FSDP, "bf16": True}, "FSDP2"),
-    "tp": (TP, "tensor parallelism"),
     "tp_sequence": ({**TP, "sequence": True}, "tensor parallelism"),
     "interleaved": (INTERLEAVED, "pipelining"),
 }
@@ -46,6 +45,7 @@ ON_FOUR = {
     "interleaved_fsdp2": ({**INTERLEAVED, "data": "fsdp"}, "pipelining + FSDP2"),
 }
 LONG_ON_TWO = {
+    "tp": (TP, "tensor parallelism"),
     "fsdp2": (FSDP, "FSDP2"),
     "1f1b": (ONE_STAGE, "pipelining"),
     "gpipe": ({**ONE_STAGE, "schedule": "gpipe"}, "pipelining"),
@@ -162,7 +162,7 @@ def test_meshes_come_from_the_model(on_two, on_four):
         return {axis["name"]: axis["size"] for axis in grid.manifest(path)["meshes"][""]["axes"]}
 
     assert axes(on_two / "ddp") == axes(on_two / "fsdp2_bf16") == {"dp": 2}
-    assert axes(on_two / "tp") == {"tp": 2}
+    assert axes(on_two / "tp_sequence") == {"tp": 2}
     assert axes(on_two / "interleaved") == {"pp": 2}
     assert axes(on_four / "fsdp2_tp") == {"dp": 2, "tp": 2}
     assert axes(on_four / "interleaved_fsdp2") == {"dp": 2, "pp": 2}
@@ -173,9 +173,10 @@ def test_meshes_come_from_the_model(on_two, on_four):
 
 def test_where_tensors_lie(on_two, on_four):
     # Element by element of what a column-parallel layer returned; the sum of two parts of rows.
-    act = entry_of(on_two / "tp", "output", "layers.0.feed_forward.act", 0)
+    act = entry_of(on_two / "tp_sequence", "output", "layers.0.feed_forward.act", 0)
     assert act["placements"] == {"tp": {"shard": 2}} and act["shape"] == [2, 8, 128]
-    assert "placements" not in entry_of(on_two / "tp", "output", "layers.0", 0)
+    whole = entry_of(on_four / "fsdp2_tp", "output", "layers.0", 0)
+    assert "tp" not in whole.get("placements", {})
     rows = entry_of(on_two / "tp_sequence", "output", "layers.0", 0)
     assert rows["placements"] == {"tp": {"shard": 1}}
     # The second of two data-parallel ranks has the last two of four micro-batches.

@@ -56,7 +56,7 @@ def references(trl, tmp_path_factory):
     noise = {
         f"{name}_noise{seed}": {**case, "twice": False, "noise": seed}
         for name, case in REFERENCES.items()
-        for seed in (1, 2, 3)
+        for seed in grid.SEEDS
         if name != "pairs"
     }
     out = tmp_path_factory.mktemp("references")
@@ -73,7 +73,7 @@ def on_two(trl, tmp_path_factory):
 def reference_of(references, name):
     """The trace on one process, and the perturbed ones."""
     model = name.split("_")[0]
-    return references / f"{model}.h5", [references / f"{model}_noise{n}.h5" for n in (1, 2, 3)]
+    return references / f"{model}.h5", [references / f"{model}_noise{n}.h5" for n in grid.SEEDS]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -82,7 +82,8 @@ def family() -> Family:
 def _faults(which: str) -> list[Fault]:
     known = {
         name: (n, case)
-        for n, cases in megatron_cases.FAULTS.items()
+        for table in (megatron_cases.FAULTS, megatron_cases.LONG_FAULTS)
+        for n, cases in table.items()
         for name, case in cases.items()
     }
     found = []
