@@ -4,9 +4,10 @@
 
 Started with the library of `failing_io` preloaded. ERRORS are separated by commas; with FULL all
 writes fail from that one on. "all" lets each call fail with each error. The sample has all calls
-but reads and writes, of runs of these the first and each 30th; every second one of them fails, with
-the errors in turn. Prints JSON, by job: how many calls it makes, how many runs there were, and what
-was wrong: error, number and family of the call, path, why, and what the job said.
+but reads and writes, of runs of these the first and each 30th; of each family every sixth of them
+fails, with the errors in turn. Prints JSON, by job: how many calls it makes, how many runs there
+were, the families that failed with their errors, and what was wrong: error, number and family of
+the call, path, why, and what the job said.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import os
 import pickle
 import shutil
 import sys
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ FAMILIES = (*failing_io.CHANGES, "read")
 FULL = "FULL"
 # The sample has each so many-th call of a run of reads or writes.
 LONG = 30
+# Of what is left, each so many-th call of a family fails.
+EACH = 6
 
 
 def run_under(settings: dict[str, str], job: Job, folder: Path) -> Run:
@@ -80,14 +82,32 @@ def calls_of(root: Path, job: Job, expected: Intended) -> list[failing_io.Call]:
     return [one._replace(path=os.path.relpath(one.path, folder)) for one in found]
 
 
-def sample(calls: list[failing_io.Call], first: int) -> list[failing_io.Call]:
-    """Every second call that is not in the middle of a run of reads or writes."""
+def sample(
+    calls: list[failing_io.Call], errors: list[str], number: int
+) -> list[tuple[failing_io.Call, str]]:
+    """Some calls of every family that the job has, each with an error.
+
+    number: the job's place among the jobs. Others fail in each of them, so that families of one
+    call fail with every error in some job.
+    """
     kept = []
     for before, call in zip([None, *calls], calls, strict=False):
         moves = call.call in ("read", "write") and before is not None
         if not moves or before[1:] != call[1:] or call.number % LONG == 0:
             kept.append(call)
-    return kept[first::2]
+    chosen = []
+    for family in FAMILIES:
+        own = [call for call in kept if call.call == family]
+        first = number % min(EACH, len(own)) if own else 0
+        possible = errors_of(family, errors)
+        for place, call in enumerate(own[first::EACH], number):
+            chosen.append((call, possible[place % len(possible)]))
+    return chosen
+
+
+def errors_of(family: str, errors: list[str]) -> list[str]:
+    """The errors that a call of this family fails with."""
+    return [error for error in errors if error != FULL or family == "write"]
 
 
 def settings_for(
@@ -106,14 +126,12 @@ def tried(root: Path, number: int, job: Job, errors: list[str], whole: bool) -> 
     expected = intended(job, root / "intended")
     job.prepare(root / "prepared")
     calls = calls_of(root, job, expected)
-    wrong, runs = [], 0
+    wrong = []
     if whole:
-        chosen = [(call, error) for error in errors for call in calls]
+        chosen = [(call, error) for call in calls for error in errors_of(call.call, errors)]
     else:
-        chosen = list(zip(sample(calls, number % 2), cycle(errors), strict=False))
+        chosen = sample(calls, errors, number)
     for call, error in chosen:
-        if error == FULL and call.call != "write":
-            continue
         folder = root / f"at_{call.number}"
         shutil.copytree(root / "prepared", folder)
         settings = settings_for(folder, call, error, calls)
@@ -123,9 +141,9 @@ def tried(root: Path, number: int, job: Job, errors: list[str], whole: bool) -> 
             why = why or what_is_lost(folder, job, expected, run)
         if why:
             wrong.append([error, *call, why, run.said])
-        runs += 1
         shutil.rmtree(folder)
-    return {"calls": len(calls), "runs": runs, "wrong": wrong}
+    kinds = sorted({(call.call, error) for call, error in chosen})
+    return {"calls": len(calls), "runs": len(chosen), "kinds": kinds, "wrong": wrong}
 
 
 def main() -> None:
