@@ -2,7 +2,7 @@
 
 import pytest
 
-from gallery.agreement import Agreement
+from gallery.agreement import BOTH, Agreement
 from gallery.config import Config
 from gallery.parallel import Axis
 from gallery.pipeline import schedule
@@ -14,7 +14,7 @@ from gallery.pipeline import schedule
     ids=["pp2 dp2 bf16", "pp2 tp2 sp fp32"],
 )
 def test_healthy(agreement: Agreement, axes: dict, precision: str) -> None:
-    agreement.check_healthy(Config(**axes, microbatches=4, precision=precision))
+    agreement.check_healthy(Config(**axes, microbatches=4, precision=precision), BOTH)
 
 
 @pytest.mark.parametrize("pp", [2, 3])

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gallery import bugs, fp8
-from gallery.agreement import Agreement
+from gallery.agreement import BOTH, Agreement
 from gallery.config import Config
 from gallery.delayed_scaling import GradientScale
 from gallery.parallel import ProcessMesh
@@ -17,7 +17,7 @@ from gallery.parallel import ProcessMesh
     ids=["dp2 pp2", "cp2 tp2 sp"],
 )
 def test_healthy(agreement: Agreement, axes: dict, precision: str) -> None:
-    agreement.check_healthy(Config(**axes, microbatches=4, precision=precision))
+    agreement.check_healthy(Config(**axes, microbatches=4, precision=precision), BOTH)
 
 
 def test_fp8_rounds_to_a_grid_of_the_whole_tensors_scale() -> None:
