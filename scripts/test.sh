@@ -57,6 +57,9 @@ fi
 workers=$(nproc)  # each needs some 2 GiB: tests train
 [ "$workers" -le 8 ] || workers=8
 cd "$root"
+# Tests start many Python programs. Each would compile the collector anew, for a third of a second, if
+# none may keep what it compiled.
+unset PYTHONDONTWRITEBYTECODE
 # The files stay in the order of tests/conftest.py, the slowest first.
 TTRACE=$build/ttrace PYTHONPATH=$root/lib/torch OMP_NUM_THREADS=1 \
   "$venv/bin/python" -m pytest tests -q -p no:cacheprovider -n "$workers" --dist loadfile \
