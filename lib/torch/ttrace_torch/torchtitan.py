@@ -35,9 +35,16 @@ def model_of(trainer: Any) -> Any:
 
 def _cuts_untold(trainer: Any) -> bool:
     """Whether the Trainer cuts activations without a DTensor that says how."""
-    backend = getattr(getattr(trainer.config, "parallelism", None), "spmd_backend", "")
+    config = getattr(trainer, "config", None)
+    backend = getattr(getattr(config, "parallelism", None), "spmd_backend", "")
     axes = ("tp_enabled", "cp_enabled", "ep_enabled")
-    return backend == "spmd_types" and any(getattr(trainer.parallel_dims, a, False) for a in axes)
+    dims = getattr(trainer, "parallel_dims", None)
+    cut = dims is None or any(getattr(dims, axis, False) for axis in axes)
+    return backend == "spmd_types" and cut
+
+
+def _missing(trainer: Any, name: str, what: str) -> None:
+    say_for_job(f"torchtitan: this release's {type(trainer).__name__} has no {name}, so {what}")
 
 
 class Callback:
@@ -50,12 +57,15 @@ class Callback:
     micro-batch as `loss_fn` returns it, the sum over its tokens divided by the number of all tokens
     of the step, this number, the labels, and the gradients before they are clipped, with their
     norm. Where the backend `spmd_types` cuts activations, nothing tells how: then they and raw
-    gradients are left out.
+    gradients are left out. What a release of torchtitan has under no name known here is left out,
+    too, in one line on stderr, and the job trains on.
     """
 
     def __init__(self, trainer: Any, **arguments: Any) -> None:
-        optimizers = list(trainer.optimizers)
-        optimizer = optimizers[0] if len(optimizers) == 1 else optimizers
+        optimizers = list(getattr(trainer, "optimizers", ()))
+        if not optimizers:
+            _missing(trainer, "optimizers", "no optimizer is recorded")
+        optimizer = optimizers[0] if len(optimizers) == 1 else optimizers or None
         if "kinds" not in arguments and _cuts_untold(trainer):
             arguments["kinds"] = _TOLD
             say_for_job(
@@ -69,17 +79,29 @@ class Callback:
 
 def _follow(trainer: Any, tracer: Tracer) -> None:
     """Tells `tracer` of the steps of `trainer`, and of its end."""
-    train_step, close = trainer.train_step, trainer.close
+    train_step, close = getattr(trainer, "train_step", None), getattr(trainer, "close", None)
+    if train_step is None or not hasattr(trainer, "step"):
+        _missing(
+            trainer,
+            "step" if train_step else "train_step",
+            "nothing is recorded; put `with callback.tracer.step(n):` around a step",
+        )
+        return
 
     def traced(*given: Any, **named: Any) -> Any:
         with tracer.step(trainer.step - 1), _losses_told(trainer, tracer), _clipping_told(tracer):
             return train_step(*given, **named)
 
+    trainer.train_step = traced
+    if close is None:
+        _missing(trainer, "close", "`callback.tracer.close()` ends the trace")
+        return
+
     def closed() -> None:
         tracer.close()
         close()
 
-    trainer.train_step, trainer.close = traced, closed
+    trainer.close = closed
 
 
 @contextmanager
@@ -89,10 +111,12 @@ def _losses_told(trainer: Any, tracer: Tracer) -> Iterator[None]:
     holder, name = (trainer, "loss_fn") if schedule is None else (schedule, "_loss_fn")
     loss_fn = getattr(holder, name, None)
     if loss_fn is None:
+        _missing(trainer, name, "no losses are recorded")
         yield
         return
+    dims = getattr(trainer, "parallel_dims", None)
     # A load balancer cuts labels along the sequence in an order that nothing tells.
-    known = _DATA[1:] if getattr(trainer.parallel_dims, "cp_enabled", False) else _DATA
+    known = _DATA[1:] if dims is None or getattr(dims, "cp_enabled", False) else _DATA
 
     def told(*given: Any, **named: Any) -> Any:
         data = {**dict(zip(_DATA, given[1:])), **named}
@@ -117,6 +141,9 @@ def _clipping_told(tracer: Tracer) -> Iterator[None]:
     utils = sys.modules.get("torchtitan.distributed.utils")
     clip = getattr(utils, "clip_grad_norm_", None)
     if clip is None:
+        say_for_job(
+            "torchtitan: no distributed.utils.clip_grad_norm_, so gradients are recorded clipped"
+        )
         yield
         return
 
