@@ -268,9 +268,9 @@ class MainGradients {
              (norm + std::sqrt((terms + 1) * of_squares) * std::abs(factor(entry.key, clip)));
     };
     double allowed = rounding(squares);
-    // What ranks add up may cancel, as a key's bias does under context parallelism: then the terms
-    // that they hold say what rounding adds, and not what is left of them. They are read where that
-    // decides.
+    // Terms of ranks may cancel, as those of a key's bias do under context parallelism. Rounding
+    // grows with the terms, not with their sum. Reading them costs, so only where the sum's own
+    // bound does not suffice.
     if (off > allowed && terms > static_cast<double>(raw.terms.size())) {
       allowed = std::max(allowed, rounding(squared_terms(raw)));
     }

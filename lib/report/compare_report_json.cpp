@@ -258,7 +258,7 @@ json coverage_json(const comparison::CompareReport& report) {
 }  // namespace
 
 std::map<std::string, std::string> judged_by_json(const comparison::CompareReport& report) {
-  // Sorted, as whoever reads the report has them.
+  // Members by name, as a reader of the report gets them.
   const nlohmann::json tolerance = tolerance_with_sharpness(report);
   std::map<std::string, std::string> members{{"tolerance", dumped(tolerance)}};
   if (!report.layout_rules.empty()) members["layout_rules"] = dumped(report.layout_rules);

@@ -21,7 +21,8 @@ enum class Detail {
   kFindings,  // of findings, of suspects, and of the closest to its limit
 };
 
-// Ids of tensors before or after a finding; more are left out.
+// How many ids before or after a finding a report lists, and how many names and updates of a
+// setting.
 inline constexpr std::size_t kMostNeighbours = 100;
 
 struct JsonStyle {

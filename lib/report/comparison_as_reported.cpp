@@ -55,7 +55,8 @@ class AsReported {
     LocalizedFinding out;
     static_cast<answer::Finding&>(out) = shown;
     for (answer::Cause& cause : out.causes) {
-      cause.fits = nullptr;  // not in a report, whose members are read sorted
+      cause.fits = nullptr;  // a report does not have it
+      // A reader of JSON gets members by name.
       std::sort(cause.values.begin(), cause.values.end());
     }
     out.headline = headlines_.of(group);

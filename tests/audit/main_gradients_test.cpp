@@ -97,7 +97,7 @@ TEST_CASE("a main gradient whose terms cancel between ranks is zero within their
   // What is left of the terms is rounding: their sum alone would allow a millionth of that.
   const AuditCheck& check = tensors[1].checks.back();
   CHECK(check.error > 0);
-  CHECK(check.allowed < 1e-4);
+  CHECK(check.allowed < 1e-5);
 }
 
 TEST_CASE("a main gradient that is never summed over ranks is found, also of terms that cancel") {
@@ -109,10 +109,10 @@ TEST_CASE("a main gradient that is never summed over ranks is found, also of ter
   }
 }
 
-TEST_CASE("a main gradient whose terms do not cancel is judged as closely as before") {
+TEST_CASE("a main gradient whose terms do not cancel may be off by a few roundings") {
   for (const AuditedTensor& tensor : CutStep(false, true).judged()) {
     CHECK(tensor.outcome == AuditOutcome::kHolds);
-    CHECK(tensor.checks.back().bound < 1e-6);
+    CHECK(tensor.checks.back().bound < 2e-7);
   }
 }
 

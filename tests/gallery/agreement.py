@@ -46,12 +46,11 @@ class Agreement:
         """The run of one process with these options; perturbed if the seed is not 0."""
         return self._reference(dataclasses.replace(config, **ALONE, bug=()), seed)
 
-    def check_healthy(self, config: Config, noise_runs: tuple[int, ...] = (1,)) -> str:
+    def check_healthy(self, config: Config, noise_runs: tuple[int, ...] = (1,)) -> None:
         """The run is well formed and matches its reference in every tensor.
 
         noise_runs: it is compared with each of these numbers of noise runs. Every precision is,
             somewhere, with one and with two: `BOTH`.
-        Returns the first line of the last comparison.
         """
         trace = traced(config, self._folder() / "run")
         linted = run_ttrace("lint", trace)
@@ -65,7 +64,6 @@ class Agreement:
             assert judged + draws_of_one_run(report) == counts["total"], text
             assert report["frontier"] == [] and report["warnings"] == [], text
             print(config, noise, answer(text))
-        return answer(text)
 
     def check_bug(self, bug: str) -> dict[str, Any]:
         """With its one bug the run diverges first where it is expected to, and nowhere else.

@@ -30,7 +30,7 @@ def _torch() -> Family:
                 kind = "bfloat16" if case.get("bf16") else "float32"
                 groups[kind].append(Run(name, ranks, axes(name), case))
     # FSDP2's mixed precision over more of its meshes.
-    half = [("fsdp2_tp_bf16", test_torch.BOTH), ("hsdp_bf16", test_torch.ON_FOUR["hsdp"][0])]
+    half = [("fsdp2_tp_bf16", test_torch.BOTH), ("hsdp_bf16", test_torch.LONG_ON_FOUR["hsdp"][0])]
     groups["bfloat16"] += [Run(n, 4, axes(n), {**case, "bf16": True}) for n, case in half]
     models = []
     for name, runs in groups.items():

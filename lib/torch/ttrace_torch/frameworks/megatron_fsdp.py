@@ -99,8 +99,11 @@ class _Outermost(Naming):
 
 
 def naming_of(model: nn.Module) -> Naming:
-    """The naming of a wrapped model. Before 0.6 the wrapper calls the model's `forward` itself:
-    what counts the micro-batches by hooks of the model would see none."""
+    """The naming of a wrapped model.
+
+    Micro-batches are counted by hooks of the whole model. Before 0.6 the wrapper calls the model's
+    `forward` past its hooks, so there the wrapper is the whole.
+    """
     code = getattr(type(model).forward, "__code__", None)
     past_hooks = code is not None and "forward" in code.co_names
     return _Outermost() if past_hooks else Naming()
