@@ -53,8 +53,8 @@ Where a cell fails, or a release lacks names:
 - deepspeed 0.19.5 divides by the number of micro-batches in a hook on the model's output, which
   runs after the tracer's, so `(model) · grad_output` is that many times the reference (two here).
   From 0.19.6 on it divides the loss. All other gradients and all updates agree.
-- megatron-fsdp 0.5 calls `forward` past the hooks of the model. Both rows are older than the
-  adapter's answer to that. With it 0.5.1 matches in all 2,200 tensors; 0.5.0 was not run again.
+- megatron-fsdp 0.5 calls `forward` past the hooks of the model, so the wrapper is
+  taken for it.
 - transformers 5.22 has no `_resolve_parallel_plans`: `ttrace matrix` asks for `parallelize=`
   where a layout has tensor parallelism. Tracing does not read it.
 
