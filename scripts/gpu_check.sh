@@ -3,8 +3,9 @@
 # the CPU bit for bit, products of matrices and values that already lie on the device too, under
 # compute-sanitizer as well where it is there, measures the device, beside cuBLAS where it is there
 # (TTRACE_CUBLAS names it), and checks the collector where Python has torch (PYTHON names the
-# interpreter), compare_tensors where libttrace.so was built too (build/, or TTRACE_LIBRARY), and jobs
-# of many kinds where ttrace was built (build/ttrace, or TTRACE) and Python has transformers. Needs nvcc,
+# interpreter), compare_tensors where libttrace.so was built too (build/, or TTRACE_LIBRARY), a matrix
+# of layouts over NCCL where ttrace was built (build/ttrace, or TTRACE), and jobs of many kinds where
+# Python has transformers as well. Needs nvcc,
 # CMake and a C++ compiler, no network and no other package. Prints one table last, and the first
 # of it as it comes: networks of other kernels take three minutes on 16 cores, and the jobs most of ten. Exit: 0 all
 # checks that could run passed, 1 one failed, 3 no GPU, nothing checked (that is no success).
@@ -92,6 +93,8 @@ raise SystemExit(not torch.cuda.is_available())" 2>/dev/null; then
   fi
 }
 
+# Layouts over NCCL, with a rank for every GPU there is.
+check_trained "a matrix of layouts over NCCL" "h5py" matrix.over_nccl
 # Networks with convolutions, whose candidates take other kernels than the reference.
 check_trained "convolutions of other kernels, compared" "transformers h5py" \
   zoo.other_kernels --at-once "$(($(nproc) / 2))"
