@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string_view>
+#include <tuple>
 
 #include "base/error.h"
 #include "comparison/local_files.h"
@@ -64,6 +67,7 @@ class Kinks {
     for (std::size_t i = 0; i < out.results.size(); ++i) {
       for (const std::size_t d : input.flow.depends_on[i]) dependants_[d].push_back(i);
     }
+    link_names_of_one_value();
   }
 
   void run() {
@@ -85,6 +89,29 @@ class Kinks {
   }
 
  private:
+  // A value that modules pass on, as a dropout that drops nothing does, has one gradient under many
+  // names: numbers of both runs that are equal in every bit. The data flow may know what comes back
+  // to one of them alone, so each counts as computed from the one before it in a circle.
+  void link_names_of_one_value() {
+    using Numbers = std::tuple<std::uint64_t, std::optional<std::uint64_t>, std::uint64_t, double,
+                               double, double>;
+    std::map<Numbers, std::vector<std::size_t>> values;
+    for (std::size_t i = 0; i < out_.results.size(); ++i) {
+      const TensorComparison& result = out_.results[i];
+      if (!is_gradient(result) || !result.comparison || result.exact) continue;
+      const measure::TileStats& total = result.comparison->measurement.total;
+      if (!(total.sum_d2 > 0)) continue;  // no flip is in it, or it has no numbers
+      values[{result.key.step, result.key.microbatch, total.elements, total.sum_r2, total.sum_d2,
+              total.sum_rc}]
+          .push_back(i);
+    }
+    for (const auto& [numbers, names] : values) {
+      for (std::size_t k = 0; names.size() > 1 && k < names.size(); ++k) {
+        dependants_[names[k]].push_back(names[(k + 1) % names.size()]);
+      }
+    }
+  }
+
   // Whether flips in this gradient may explain a divergence: its own, or that of a tensor computed
   // from it. Noise runs flip other elements, so that the gradient as a whole may match.
   bool may_flip(std::size_t i) const {

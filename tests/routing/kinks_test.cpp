@@ -108,6 +108,23 @@ TEST_CASE("what comes before a flip in the backward pass gets no room") {
   CHECK(outcome_of(out, "head") == Outcome::kDiverged);
 }
 
+TEST_CASE("a value that is passed on has the room of all its names") {
+  // The data flow does not know that "kept" is the value of "first".
+  const auto with_name = [](const Run& run, const std::vector<double>& kept) {
+    MemoryTrace made = trace_of(run);
+    put(made, "kept", Kind::kGradOutput, kept);
+    return made;
+  };
+  const MemoryTrace reference = with_name({}, Run().before);
+  const auto kept_as = [&](const std::vector<double>& kept) {
+    return engine::compare_traces(reference, with_name(flipped(), kept), {}, {{}, 1});
+  };
+  CHECK(outcome_of(kept_as(flipped().before), "kept") == Outcome::kMatch);
+  const CompareReport other = kept_as({3, 4.02});
+  CHECK(outcome_of(other, "first") == Outcome::kMatch);
+  CHECK(outcome_of(other, "kept") == Outcome::kDiverged);
+}
+
 TEST_CASE("a kink explains no element that is far from zero, and none on the same side") {
   SECTION("far from zero") {
     Run run = flipped();
