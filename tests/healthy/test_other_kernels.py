@@ -125,9 +125,28 @@ def test_faults_are_found_beside_other_kernels(folder, fault, noise):
 
 
 def test_a_noise_run_leaves_the_job_as_it_was(folder):
-    before = torch.backends.mkldnn.enabled, torch.get_num_threads()
+    def settings():
+        backends = torch.backends
+        return backends.mkldnn.enabled, backends.cudnn.deterministic, torch.get_num_threads()
+
+    before = settings()
     trained(folder / "again.h5", seed=2)
-    assert (torch.backends.mkldnn.enabled, torch.get_num_threads()) == before
+    assert settings() == before
+
+
+def test_a_noise_run_takes_the_other_of_deterministic_kernels_and_others(folder):
+    """The deterministic kernels of cuDNN add up in another order, and are off by more."""
+    taken = []
+    for chosen in (False, True):
+        with torch.backends.cudnn.flags(deterministic=chosen):
+
+            def noted(model):
+                model.register_forward_hook(
+                    lambda *_: taken.append(torch.backends.cudnn.deterministic)
+                )
+
+            trained(folder / "chosen.h5", seed=3, plant=noted)
+    assert taken == [True, False]
 
 
 def trains_in_a_fork(path):
