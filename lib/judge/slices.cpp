@@ -90,14 +90,19 @@ class Judge {
     NoiseConstants constants = constants_;
     constants.multiplier *= scale.times;
     constants.floor = 0;
-    const NoisySlice part{coherence * std::max(noise.norm, across), estimate_.norms.size(),
-                          slice.reference_norm, elements, freedom};
+    const double noisy = std::max(noise.norm, across);
+    const NoisySlice part{coherence * noisy, estimate_.norms.size(), slice.reference_norm, elements,
+                          freedom};
     const double floor =
         kScaleFloor * constants_.floor + (whole ? 0 : constants_.slice_scale_floor);
+    // Half of the noise's square is the reference's own, which no other run has: so much of R is
+    // lacking in C, along R.
+    const double own_noise = noisy * noisy / (2 * slice.reference_norm);
     const double own = own_rounding_within(slice.boxes);
     keep(scale, slice, [&](Formula formula) {
       Tolerance tolerance = noise_numbers(part, epsilon_, constants);
-      tolerance.floor_norm += std::max(floor * epsilon_, kScaleResolution) * slice.reference_norm +
+      tolerance.floor_norm += own_noise +
+                              std::max(floor * epsilon_, kScaleResolution) * slice.reference_norm +
                               floor * constants_.quantum * std::sqrt(static_cast<double>(elements));
       if (formula == Formula::kWritten) {
         tolerance.formula = base::concat(base::short_number(constants.multiplier), "·",

@@ -23,12 +23,13 @@ constexpr double kEpsilon = 0x1p-23;
 
 const Grid kGrid({kRows, kColumns}, {16, 16});
 
-// Noise of 1e-6 and values of 1 at every element.
-NoiseEstimate even_noise() {
-  const double norm = 1e-6 * std::sqrt(kElements);
+// Noise of `size` and values of 1 at every element.
+NoiseEstimate even_noise(double size = 1e-6) {
+  const double norm = size * std::sqrt(kElements);
   const std::vector<double> cells(kGrid.cells(), norm / 16);
-  return estimate_of({std::sqrt(kElements), {norm, norm, norm}, {4e-6, 4e-6, 4e-6}, cells, 0},
-                     kGrid);
+  const double largest = 4 * size;
+  return estimate_of(
+      {std::sqrt(kElements), {norm, norm, norm}, {largest, largest, largest}, cells, 0}, kGrid);
 }
 
 // A candidate cut over two ranks by rows, whose elements are off by `error(row, column)` each.
@@ -195,6 +196,17 @@ TEST_CASE("errors across a tensor leave its scale alone") {
   const Measurement both =
       scaled([](std::uint64_t row, auto) { return row % 2 == 0 ? 2.5e-6 : -1.5e-6; });
   CHECK(judged_scale(both, 0.03).beyond == 0);
+}
+
+TEST_CASE("of what is little but noise every other run lacks the noise of the reference") {
+  const Measurement smaller = scaled([](auto, auto) { return -0.35; });
+  const auto beyond_in = [&](double noise) {
+    return judge_slices(smaller, even_noise(noise), kEpsilon, {}, {}, {0.03, 0, 0}).beyond;
+  };
+  // 8 · 0.03 · 0.8 + 0.8² / 2 = 0.51
+  CHECK(beyond_in(0.8) == 0);
+  // 8 · 0.03 · 0.1 + 0.1² / 2 = 0.03
+  CHECK(beyond_in(0.1) == 1);
 }
 
 TEST_CASE("a scale that is zero, or of few elements, is not judged") {
