@@ -40,8 +40,7 @@ double most_growth(const TensorComparison& result, bool activations_grew) {
   if (is_forward(kind)) return kMostGrowth;
   if (activations_grew || !is_in_tf32(result)) return kMostGrowthOfGradients;
   const bool of_parameter = kind == trace::Kind::kParamGrad || kind == trace::Kind::kMainGrad;
-  if (!of_parameter) return kMostGrowthInTf32;
-  return result.shape.size() <= 1 ? kMostGrowthOfSumsInTf32 : kMostGrowthOfWeightsInTf32;
+  return of_parameter && result.shape.size() <= 1 ? kMostGrowthOfSumsInTf32 : kMostGrowthInTf32;
 }
 
 // Whether both sides are stored in f32 or f64 and were computed in these or in TF32.
