@@ -5,10 +5,10 @@
 # (TTRACE_CUBLAS names it), and checks the collector where Python has torch (PYTHON names the
 # interpreter), compare_tensors where libttrace.so was built too (build/, or TTRACE_LIBRARY), a matrix
 # of layouts over NCCL where ttrace was built (build/ttrace, or TTRACE), and jobs of many kinds where
-# Python has transformers as well. Needs nvcc,
-# CMake and a C++ compiler, no network and no other package. Prints one table last, and the first
-# of it as it comes: networks of other kernels take three minutes on 16 cores, and the jobs most of ten. Exit: 0 all
-# checks that could run passed, 1 one failed, 3 no GPU, nothing checked (that is no success).
+# Python has transformers as well. Needs nvcc, CMake and a C++ compiler, no network and no other
+# package. Prints one table last, and the first of it as it comes: networks of other kernels take three
+# minutes on 16 cores, and the jobs most of ten. Exit: 0 all checks that could run passed, 1 one failed,
+# 3 no GPU, nothing checked (that is no success).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${TTRACE_GPU_BUILD_DIR:-build-gpu}

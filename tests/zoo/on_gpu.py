@@ -94,7 +94,10 @@ def _tried(store: Store, architecture: str, folder: Path, device: str) -> list[R
             of = "autocast" if run == "autocast" else "healthy"
             compares = run != "faulty" and architecture not in NOT_COMPARED
             if compares and references[of]["state"] == "ran":
-                record["compare"] = _compared(on_cpu / f"{of}.h5", trace)
+                runs = on_cpu / f"{of}.h5", trace
+                record["compare"] = _compared(*runs)
+                if record["compare"] == 1:
+                    record["explained"] = run_ttrace("compare", *runs, "--explain", "1").stdout
         records.append(record)
         store.add(record["name"], **{k: v for k, v in record.items() if k != "name"})
         print(_line(record), flush=True)
@@ -133,7 +136,7 @@ def _line(record: dict[str, Any]) -> str:
         f"{name}: audit {record['exit_code']}, {coverage['judged']} of {coverage['tensors']},"
         f" worst {(record['worst'] or {}).get('share', 0):.2f}, {record['findings'][:1]}"
         f" {record['causes'][:1]} {str(coverage['not_judged'])[:200]}; compare"
-        f" {record.get('compare', '-')}"
+        f" {record.get('compare', '-')} {record.get('explained', '')}"
     )
 
 
