@@ -91,9 +91,10 @@ def record_states(
             assigned = assignment.parameters[state.parameter]
             placements = assigned.of("main_grad")
             whole = parameters[state.parameter]
-            as_parameter = placements == assigned.of("param")
-            # A parameter may be empty outside of its module's forward, as DeepSpeed leaves it.
-            if state.like_gradient and as_parameter and state.value.numel() < whole.numel():
+            # A parameter may be empty outside of its module's forward, or whole though its layout
+            # is a range, as DeepSpeed leaves it.
+            no_range = placements == assigned.of("param") and not _is_flat(placements)
+            if state.like_gradient and no_range and state.value.numel() < whole.numel():
                 step.recorder.leave_out(key, _of_a_range(state.value, whole))
                 continue
         if state.like_gradient:
@@ -130,10 +131,12 @@ def _of_a_range(value: torch.Tensor, parameter: torch.Tensor) -> TraceError:
 
 def _in_shape(value: torch.Tensor, parameter: torch.Tensor, placements: Placements) -> torch.Tensor:
     """The state in the parameter's shape, if the optimizer keeps it flat and whole."""
-    flat = any(isinstance(placement, Flat) for placement in placements.values())
-    if flat or value.shape == parameter.shape or value.numel() != parameter.numel():
-        return value
-    return value.view(parameter.shape)
+    same = value.shape == parameter.shape or value.numel() != parameter.numel()
+    return value if same or _is_flat(placements) else value.view(parameter.shape)
+
+
+def _is_flat(placements: Placements) -> bool:
+    return any(isinstance(placement, Flat) for placement in placements.values())
 
 
 def _range_is_empty(placements: Placements, meshes: Meshes, rank: int) -> bool:
