@@ -71,11 +71,8 @@ def too_early(engine, tracer, step, numbers):
         tracer.main_grads()
 
 
-RIGHT = {f.__name__: f for f in (own_numbers, step_once)}
-REFUSED = {
-    f.__name__: f
-    for f in (halfway, half_a_step, too_many, forwards_first, plain_backward, too_early)
-}
+RIGHT = {f.__name__: f for f in (own_numbers, step_once, plain_backward)}
+REFUSED = {f.__name__: f for f in (halfway, half_a_step, too_many, forwards_first, too_early)}
 ARGUMENTS = {
     "mesh": lambda engine: {"mesh": tt.Mesh({"dp": 1})},
     "other_optimizer": lambda engine: {"optimizer": torch.optim.SGD(engine.parameters(), lr=1.0)},

@@ -31,7 +31,14 @@ QUICK = {
     "plain_zero1": {"stage": 1},
     "plain_zero2": {"stage": 2},
     "plain_zero3": {"stage": 3},
-    "plain_step_once": {"stage": 3, "loop": "step_once"},
+    # Some parameters stay gathered.
+    "plain_step_once": {
+        "stage": 3,
+        "loop": "step_once",
+        "zero": {"stage3_param_persistence_threshold": 100},
+    },
+    # `loss.backward()`: the engine divides the gradient of what the model returns.
+    "plain_backward": {"stage": 2, "loop": "plain_backward"},
     "bf16_zero1_wide": {"stage": 1, "settings": {**BF16, **WIDE}},
     "bf16_zero2_wide": {"stage": 2, "settings": {**BF16, **WIDE}},
     "fp16_zero2": {"stage": 2, "settings": FP16},
@@ -65,7 +72,6 @@ REFUSED = {
     "half_a_step": "ends after 1 of 4 micro-batches",
     "too_many": "forward 5 in a step of 4 micro-batches",
     "forwards_first": "4 forwards before backward 1",
-    "plain_backward": "call engine.backward(loss)",
     "too_early": "between the last backward and the step alone",
     "mesh": "DeepSpeed's data-parallel group tells the mesh",
     "other_optimizer": "SGD is not the engine's",

@@ -103,6 +103,7 @@ class TracedSteps:
             watch = stack.enter_context(job.framework.watch_step(listener, self._turns))
             step.gradients.backward_batch = watch.backward_batch
             step.gradients.repeats_outputs = watch.repeats_outputs
+            step.gradients.after_other_hooks = watch.after_other_hooks
             stack.enter_context(
                 job.scaler.watching(
                     job.optimizer,

@@ -50,9 +50,6 @@ Where a cell fails, or a release lacks names:
   nothing that pip installs beside it brings that; 1.14.2 asks first.
 - torchtitan 0.2: the callback reads `torchtitan.trainer.Trainer`, which is of 0.3, as is the model
   that this study trains.
-- deepspeed 0.19.5 divides by the number of micro-batches in a hook on the model's output, which
-  runs after the tracer's, so `(model) · grad_output` is that many times the reference (two here).
-  From 0.19.6 on it divides the loss. All other gradients and all updates agree.
 - megatron-fsdp 0.5 calls `forward` past the hooks of the model, so the wrapper is
   taken for it.
 - transformers 5.22 has no `_resolve_parallel_plans`: `ttrace matrix` asks for `parallelize=`

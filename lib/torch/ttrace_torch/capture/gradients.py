@@ -110,6 +110,8 @@ class GradientHooks:
         self._penalties: PenaltyPasses | None = None
         # Whether the current backward passes outputs a second time.
         self.repeats_outputs: Callable[[], bool] | None = None
+        # Whether gradients are recorded as all hooks of their tensor leave them.
+        self.after_other_hooks = False
 
     def follow(
         self,
@@ -134,7 +136,7 @@ class GradientHooks:
         record = self._hook(lambda: (key, microbatches, position), placements, shown)
         if base is not None:
             record = self._hook_with_base(record, ViewOf(tensor, base), base)
-        handle = tensor.register_hook(record)  # type: ignore[no-untyped-call]
+        handle = self._register(tensor, record)
         if tensor.is_leaf:
             # Other tensors die with the graph; a leaf and its hooks do not.
             self._handles.append(handle)
@@ -152,7 +154,13 @@ class GradientHooks:
         batch = self._calls.microbatch
         together = batch.entry("sum", 0, str(key)) if isinstance(batch, MicroBatches) else None
         record = self._hook(lambda: (key, together, None), shared)
-        loss.register_hook(record)  # type: ignore[no-untyped-call]
+        self._register(loss, record)
+
+    def _register(self, tensor: torch.Tensor, record: Hook) -> Any:
+        if self.after_other_hooks and tensor.grad_fn is not None:
+            place = tensor.output_nr
+            return tensor.grad_fn.register_prehook(lambda gradients: record(gradients[place]))
+        return tensor.register_hook(record)  # type: ignore[no-untyped-call]
 
     def follow_parameters(
         self,

@@ -28,7 +28,6 @@ class MicroSteps:
         self._tracer = tracer
         self._share = int(engine.gradient_accumulation_steps())
         self._first = place * self._share
-        self._forwards = 0
         self._counted = 0
         self._backwards = 0
 
@@ -41,7 +40,8 @@ class MicroSteps:
         handle = engine.module.register_forward_pre_hook(self._forward, prepend=True)
         engine.backward = self._followed(engine.backward)
         try:
-            yield StepWatch()
+            # Hooks of the engine divide the gradients of what the model returns.
+            yield StepWatch(after_other_hooks=True)
         finally:
             handle.remove()
             if before is None:
@@ -53,7 +53,6 @@ class MicroSteps:
     def _forward(self, *_: Any) -> None:
         if in_backward() or not torch.is_grad_enabled():
             return
-        self._forwards += 1
         if not self._tracer.begin_microbatch(self._first + self._counted):
             return
         self._counted += 1
@@ -92,10 +91,4 @@ class MicroSteps:
                 f"the traced step ends after {self._counted} of {self._share} micro-batches "
                 "(gradient_accumulation_steps); open tracer.step() around all of an optimizer "
                 "step's"
-            )
-        if self._share > 1 and self._forwards and not self._backwards:
-            self._tracer.spoil(
-                "loss.backward() of a DeepSpeed engine divides by gradient_accumulation_steps "
-                "after the model's last output, so its gradient is not to be compared; call "
-                "engine.backward(loss)"
             )

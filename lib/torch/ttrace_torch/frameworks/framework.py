@@ -78,10 +78,13 @@ class StepWatch:
         None if it is the current micro-batch.
     repeats_outputs: whether the current backward passes outputs whose gradients are recorded
         already.
+    after_other_hooks: whether the framework changes gradients of outputs by hooks that it makes
+        after the tracer's, so that what they leave is to be recorded.
     """
 
     backward_batch: Callable[[str, int], Batch | None] | None = None
     repeats_outputs: Callable[[], bool] | None = None
+    after_other_hooks: bool = False
 
 
 class Framework:
