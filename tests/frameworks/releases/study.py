@@ -244,6 +244,8 @@ def main():
     given = parser.parse_args()
     newest, chosen = wanted(given.names)
     lines, unsound = lines_of(given.write), []
+    if given.folder is not None:
+        given.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         study = Study(Path(folder))
         for name, release in chosen:
