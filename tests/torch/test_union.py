@@ -361,6 +361,37 @@ def test_by_hand(tmp_path, capsys):
     assert "rank_00001.h5: no readable /manifest" in capsys.readouterr().err
 
 
+def test_the_parts_of_ranks_on_several_machines_are_put_together(tmp_path, capsys):
+    whole, parts_of_all = tmp_path / "whole", tmp_path / "parts"
+    for rank in range(3):
+        write_rank(whole, rank)
+    for node, ranks in {"a": (0, 1), "b": (2,)}.items():
+        (tmp_path / node).mkdir()
+        for rank in ranks:
+            (whole / f"rank_{rank:05d}.h5").rename(tmp_path / node / f"rank_{rank:05d}.h5")
+    assert main([str(tmp_path / "a")]) == 2
+    assert "files of [2] are missing" in capsys.readouterr().err
+    assert main(["--parts", str(parts_of_all), str(tmp_path / "a")]) == 0
+    assert main([str(parts_of_all)]) == 2
+    assert "union --parts DIR RUN" in capsys.readouterr().err
+    assert main(["--parts", str(parts_of_all), str(tmp_path / "b")]) == 0
+    assert capsys.readouterr().out.strip() == str(parts_of_all / "rank_00002.json")
+    assert main([str(parts_of_all)]) == 0
+    manifest = (parts_of_all / "manifest.json").read_bytes()
+    assert manifest == (whole / "manifest.json").read_bytes()
+
+    assert main(["--parts", str(parts_of_all), str(tmp_path)]) == 2
+    assert "no rank_*.h5" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert main(["--parts", str(tmp_path / "file"), str(tmp_path / "a")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+    for wrong in ("no JSON", "[]", '{"meshes": []}'):
+        for rank in range(3):
+            (parts_of_all / f"rank_{rank:05d}.json").write_text(wrong)
+        assert main([str(parts_of_all)]) == 2
+        assert "rank_00000.json: " in capsys.readouterr().err
+
+
 def test_each_rank_embeds_its_own_part(tmp_path):
     import h5py
     import jsonschema_rs

@@ -29,6 +29,11 @@ def rank_file(rank: int) -> str:
     return f"rank_{rank:05d}.h5"
 
 
+def part_file(rank: int) -> str:
+    """Name of a file with a rank's part of the manifest alone."""
+    return f"rank_{rank:05d}.json"
+
+
 def complete(folder: Path, ranks: Iterable[int]) -> bool:
     """Whether the files of all `ranks` exist and are closed. Throws OSError for one that cannot be
     read."""
@@ -49,19 +54,62 @@ def write_manifest(out_dir: str | Path) -> Path:
 
 
 def read_parts(folder: Path) -> dict[int, dict[str, Any]]:
-    """The parts of all ranks, rank -> part. Throws TraceError if one is missing."""
-    files = sorted(folder.glob("rank_*.h5"))
+    """The parts of all ranks, rank -> part: from their files, or from files of parts alone.
+
+    Throws TraceError if one is missing.
+    """
+    files = sorted(folder.glob("rank_*.h5")) or sorted(folder.glob("rank_*.json"))
     if not files:
         raise TraceError(f"{folder}: no rank_*.h5 in it; give the folder that trace(out=...) named")
-    meshes = [Mesh.from_json(value) for value in _read(files[0])["meshes"].values()]
+    try:
+        meshes = [Mesh.from_json(value) for value in _read(files[0])["meshes"].values()]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise TraceError(f"{files[0]}: is no part of a manifest ({error!r})") from error
     ranks = sorted({rank for mesh in meshes for rank in mesh.ranks})
-    missing = [rank for rank in ranks if not (folder / rank_file(rank)).exists()]
+    found = {rank: _file_with_part(folder, rank) for rank in ranks}
+    missing = [rank for rank, file in found.items() if file is None]
     if missing:
         raise TraceError(
             f"{folder}: of the {len(ranks)} ranks of {meshes[0]}, the files of {missing} are "
-            "missing; each is written when its rank closes the tracer"
+            "missing; each is written when its rank closes the tracer. If they lie on other "
+            "machines, `python -m ttrace_torch.union --parts DIR RUN` on each of them puts their "
+            "parts of the manifest together in a folder that all see"
         )
-    return {rank: _read(folder / rank_file(rank)) for rank in ranks}
+    return {rank: _read(file) for rank, file in found.items() if file is not None}
+
+
+def _file_with_part(folder: Path, rank: int) -> Path | None:
+    named = (folder / rank_file(rank), folder / part_file(rank))
+    return next((file for file in named if file.exists()), None)
+
+
+def write_parts(out_dir: str | Path, parts_dir: str | Path) -> list[Path]:
+    """Writes the part of the manifest of every rank file in `out_dir` to a file of its own in
+    `parts_dir`, for ranks whose files lie on the disks of several machines.
+
+    Each appears at once. Throws TraceError if a file cannot be read or written.
+    """
+    folder, parts = Path(out_dir), Path(parts_dir)
+    files = sorted(folder.glob("rank_*.h5"))
+    if not files:
+        raise TraceError(f"{folder}: no rank_*.h5 in it; give the folder that trace(out=...) named")
+    written = []
+    for file in files:
+        target = parts / f"{file.stem}.json"
+        temporary = parts / f"{target.name}.{uuid.uuid4().hex}.tmp"
+        text = manifest.dumps(_read(file))
+        try:
+            parts.mkdir(parents=True, exist_ok=True)
+            write_synced(temporary, text)
+            os.replace(temporary, target)
+        except OSError as error:
+            raise TraceError(
+                f"{target}: cannot be written ({error.strerror}); give another folder to --parts"
+            ) from error
+        finally:
+            remove_quietly(temporary)
+        written.append(target)
+    return written
 
 
 def save_manifest(folder: Path, whole: Mapping[str, Any]) -> bool:
@@ -179,9 +227,12 @@ def _merge_optimizer(parts: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        value: dict[str, Any] = json.loads(read_manifest(path))
+        alone = path.suffix == ".json"
+        text = path.read_text(encoding="utf-8") if alone else read_manifest(path)
+        value: dict[str, Any] = json.loads(text)
     except (OSError, KeyError, ValueError) as error:
-        raise TraceError(
-            f"{path}: no readable /manifest in it ({error}); re-run that rank"
-        ) from error
+        what = "no part of a manifest" if path.suffix == ".json" else "no readable /manifest in it"
+        raise TraceError(f"{path}: {what} ({error}); re-run that rank") from error
+    if not isinstance(value, dict):
+        raise TraceError(f"{path}: its part of the manifest is no object; re-run that rank")
     return value
