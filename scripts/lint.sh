@@ -24,13 +24,27 @@ if [ ${#absent[@]} -gt 0 ]; then
   [ "$quick" = --quick ] || exit 2
 fi
 
-# lint TOOL COMMAND...: runs the command if the tool is there.
+# lint TOOL COMMAND...: starts the command if the tool is there. The tools use one core each.
+started=()
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
 lint() {
-  local tool=$1
+  local tool=$1 log=$logs/${#started[@]}
   shift
   [[ " ${absent[*]} " != *" $tool "* ]] || return 0
-  say "$tool"
-  "$@" || failed=true
+  say "$tool" >"$log"
+  "$@" >>"$log" 2>&1 &
+  started+=($!)
+}
+
+# Waits for all that was started, and prints what each said.
+finish() {
+  local i
+  for i in "${!started[@]}"; do
+    wait "${started[$i]}" || failed=true
+    cat "$logs/$i"
+  done
+  started=()
 }
 
 mapfile -t sources < <(git ls-files 'apps/*.cpp' 'lib/*.cpp')
@@ -47,11 +61,16 @@ tidy() {
 
 headers() { python3 tests/architecture/check_headers.py "$build"; }
 
+lint mypy types  # takes longest
 lint clang-format-16 format
 lint ruff ruff check .
 lint ruff ruff format --check .
-lint mypy types
 lint shellcheck scripts
-[ "$quick" = --quick ] || lint clang-tidy-16 tidy
-[ "$quick" = --quick ] || lint headers headers
+finish
+if [ "$quick" != --quick ]; then
+  lint clang-tidy-16 tidy
+  finish
+  lint headers headers
+  finish
+fi
 ! $failed
