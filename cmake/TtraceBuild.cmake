@@ -27,6 +27,12 @@ if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # A class of one source may have members of file-local types. In a batch the source is included, and
   # GCC takes it for a header that other sources include too.
   target_compile_options(ttrace_options INTERFACE -Wno-subobject-linkage)
+  if(CMAKE_UNITY_BUILD_BATCH_SIZE EQUAL 0)
+    # Garbage collection, which begins at 128 MB, is a tenth of what GCC takes for a whole room. The
+    # objects are the same.
+    target_compile_options(ttrace_options INTERFACE
+                           $<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=1048576>)
+  endif()
 endif()
 if(TTRACE_WERROR)
   target_compile_options(ttrace_options INTERFACE -Werror)

@@ -93,13 +93,21 @@ install_browser() {
     echo "No browser could be installed: tests/page will be skipped." >&2
 }
 
+# How many sources a batch has. Every batch reads the same headers and makes the same templates, so a
+# room at once (0) takes half as long as sixteen sources, but 1.6 GB.
+batch_size() {
+  local kib
+  kib=$(sed -n 's/^MemAvailable: *\([0-9]*\).*/\1/p' /proc/meminfo 2>/dev/null) || true
+  if [ "${kib:-0}" -ge $((2500000 * $(nproc))) ]; then echo 0; else echo 16; fi
+}
+
 # configure [-D...]: makes the build folder, or changes these options of an old one. A new one builds
-# in batches, several sources at once, which takes half the time; for developing, make the folder with
-# `cmake -B build` first.
+# in batches, several sources at once, which takes half the time or less; for developing, make the
+# folder with `cmake -B build` first.
 configure() {
   local options=("$@")
   if [ ! -f "$build/CMakeCache.txt" ]; then
-    options+=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=16)
+    options+=(-DCMAKE_UNITY_BUILD=ON "-DCMAKE_UNITY_BUILD_BATCH_SIZE=$(batch_size)")
     ! command -v ninja >/dev/null || options+=(-G Ninja)
   fi
   cmake -S "$root" -B "$build" "${options[@]}" >"$build.log" 2>&1 || {
