@@ -1,6 +1,7 @@
 // Threads of one program that run in turns, each on a stack of its own.
 #pragma once
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstddef>
@@ -28,6 +29,8 @@ class Fibers {
   struct Fiber {
     std::unique_ptr<std::byte[]> stack;
     ucontext_t context{};
+    jmp_buf place{};  // where it has yielded
+    bool entered = false;
     bool ended = false;
     void* shadow = nullptr;  // what a sanitizer knows of the stack
   };
@@ -39,6 +42,7 @@ class Fibers {
   std::function<void(std::size_t)> work_;
   std::size_t running_ = 0;
   ucontext_t caller_{};
+  jmp_buf caller_place_{};
   // Used in builds with AddressSanitizer, which needs them to follow a change of stacks.
   [[maybe_unused]] const void* caller_stack_ = nullptr;
   [[maybe_unused]] std::size_t caller_stack_bytes_ = 0;
