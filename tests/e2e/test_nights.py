@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.averaging_job import FORKED_TORCHRUN, SCRIPT
+from support.python_runs import python_command
 from support.ttrace_cli import (
     DIVERGED,
     INCONCLUSIVE,
@@ -24,9 +25,6 @@ from support.ttrace_cli import (
 
 Done = subprocess.CompletedProcess[str]
 NIGHTLY = REPOSITORY / "scripts" / "nightly"
-
-
-TORCHRUN = f"{shlex.quote(sys.executable)} {shlex.join(FORKED_TORCHRUN)} --nproc-per-node 2"
 
 
 def night(folder: Path, reference: str, layouts: dict[str, str], *flags: str) -> Done:
@@ -113,9 +111,11 @@ def test_a_kind_that_nobody_recorded(tmp_path: Path) -> None:
 def test_a_night_of_real_jobs(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     reference = f"{shlex.quote(sys.executable)} train.py 1 4"
+    # The reference is started as users do. The others fork from a process that has imported torch.
+    torchrun = shlex.join([*python_command(), *FORKED_TORCHRUN, "--nproc-per-node", "2"])
     layouts = {
-        "ddp2": f"{TORCHRUN} train.py 1 4",
-        "buggy": f"{TORCHRUN} train.py 1 4 bug",
+        "ddp2": f"{torchrun} train.py 1 4",
+        "buggy": f"{torchrun} train.py 1 4 bug",
         "broken": "echo no such node >&2; exit 7",
     }
     done = night(tmp_path, reference, layouts)

@@ -1,6 +1,7 @@
 """`ttrace run` with real jobs: one process, and two under torchrun that average their gradients.
 
-One test starts torchrun as users do, the others one that forks its ranks, in half of the time.
+One test starts torchrun as users do. All other jobs are forked from a process that has imported
+torch, and fork their ranks, in a third of the time.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import time
 
 import pytest
 from support.averaging_job import FORKED_TORCHRUN, SCRIPT
+from support.python_runs import python_command
 from support.reports import read_report
 from support.ttrace_cli import DIVERGED, MATCH, UNUSABLE, run_ttrace
 
-TORCHRUN = ("-m", "torch.distributed.run", "--standalone")
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone")
 # An hour of training, of which the first step is recorded.
 STEPS = "72000"
 
@@ -26,10 +28,18 @@ def script(tmp_path):
     return path
 
 
-def run(script, *flags, reference=(STEPS, "4"), candidate=(STEPS, "4"), torchrun=FORKED_TORCHRUN):
-    job = [sys.executable, *torchrun, "--nproc-per-node", "2", str(script), *candidate]
+def forked(*arguments):
+    return [*python_command(), *(str(argument) for argument in arguments)]
+
+
+def run(script, *flags, reference=(STEPS, "4"), candidate=(STEPS, "4")):
+    ranks = forked(*FORKED_TORCHRUN, "--nproc-per-node", "2", script, *candidate)
+    return run_jobs(script, ranks, forked(script, *reference), *flags)
+
+
+def run_jobs(script, candidate, reference, *flags):
     return run_ttrace(
-        *("run", "--candidate", shlex.join(job), *flags, "--", sys.executable, script, *reference),
+        *("run", "--candidate", shlex.join(candidate), *flags, "--", *reference),
         cwd=script.parent,
         timeout=120,
         screen=True,
@@ -38,7 +48,8 @@ def run(script, *flags, reference=(STEPS, "4"), candidate=(STEPS, "4"), torchrun
 
 def test_a_healthy_job_matches_and_is_ended_after_its_step(script):
     begin = time.monotonic()
-    done = run(script, "--noise-runs", "1", torchrun=TORCHRUN)
+    ranks = [*TORCHRUN, "--nproc-per-node", "2", str(script), STEPS, "4"]
+    done = run_jobs(script, ranks, forked(script, STEPS, "4"), "--noise-runs", "1")
     assert done.returncode == MATCH, done.stderr
     assert time.monotonic() - begin < 100
     assert done.stdout.startswith("MATCH")
@@ -82,11 +93,11 @@ def test_a_job_that_cannot_be_traced_is_ended_at_once(script):
 
 
 def test_one_command_alone_is_audited_and_its_specification_judges_two_ranks(script):
-    alone = ("run", "--out", "one", "--", sys.executable, script, STEPS, "4")
+    alone = ("run", "--out", "one", "--", *forked(script, STEPS, "4"))
     done = run_ttrace(*alone, cwd=script.parent, timeout=120, screen=True)
     assert done.returncode == MATCH, done.stderr
     assert done.stdout.startswith("HOLDS")
-    job = [sys.executable, *FORKED_TORCHRUN, "--nproc-per-node", "2", script, STEPS, "4", "bug"]
+    job = forked(*FORKED_TORCHRUN, "--nproc-per-node", "2", script, STEPS, "4", "bug")
     specification = ("--specification", "one/specification.json")
     done = run_ttrace("run", *specification, "--", *job, cwd=script.parent, timeout=120)
     assert done.returncode == DIVERGED, done.stderr

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.python_runs import python_command
 from support.ttrace_cli import ttrace_binary
 
 from pages.blocks import Block, blocks, session
@@ -79,8 +81,13 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a shell that finds `ttrace`, and this Python as `python`."""
     folder = tmp_path_factory.mktemp("bin")
     (folder / "ttrace").symlink_to(ttrace_binary())
-    # A link would be a Python without its packages.
-    (folder / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    # A link would be a Python without its packages. Scripts and modules are forked from a process
+    # that has imported torch.
+    (folder / "python").write_text(
+        "#!/bin/sh\n"
+        f'case "$1" in -m | *.py) exec {shlex.join(python_command())} "$@" ;; esac\n'
+        f'exec {shlex.quote(sys.executable)} "$@"\n'
+    )
     (folder / "python").chmod(0o755)
     return {
         **os.environ,

@@ -7,6 +7,7 @@ import atexit
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _SERVER = Path(__file__).with_name("python_server.py")
+_CLIENT = Path(__file__).with_name("python_client.py")
 _LIBRARY = Path(__file__).resolve().parents[2] / "lib" / "torch"
 _servers: dict[str, _Server] = {}
 
@@ -30,25 +32,42 @@ def run_python(
 
     environment: in addition to that of this process.
     """
-    python = str(python)
+    given = [str(argument) for argument in arguments]
+    return _server(str(python)).run(given, timeout, {**os.environ, **(environment or {})}, cwd)
+
+
+def python_command() -> list[str]:
+    """The words of a command that takes arguments as `python` does, and does the same: for commands
+    that another program starts and ends."""
+    # Nothing of the site's, whose packages this process has no need of.
+    return [sys.executable, "-ES", str(_CLIENT), str(_server(sys.executable).socket)]
+
+
+def _server(python: str) -> _Server:
     if python not in _servers:
         _servers[python] = _Server(python)
-    given = [str(argument) for argument in arguments]
-    return _servers[python].run(given, timeout, {**os.environ, **(environment or {})}, cwd)
+    return _servers[python]
 
 
 class _Server:
     def __init__(self, python: str) -> None:
         # Of several paths, the library is all that it imports itself.
         environment = {**os.environ, "PYTHONPATH": str(_LIBRARY), "OMP_NUM_THREADS": "1"}
-        self._process = subprocess.Popen(
-            [python, _SERVER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            text=True,
-            start_new_session=True,
-        )
+        folder = tempfile.TemporaryDirectory()
+        atexit.register(folder.cleanup)
+        self.socket = Path(folder.name, "socket")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as clients:
+            clients.bind(str(self.socket))
+            clients.listen()
+            self._process = subprocess.Popen(
+                [python, _SERVER, str(clients.fileno())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment,
+                text=True,
+                start_new_session=True,
+                pass_fds=[clients.fileno()],
+            )
         self._python = python
         atexit.register(self._process.kill)
 

@@ -1,5 +1,6 @@
-"""What `python_runs` forks programs from. Reads a request a line; answers with the process group of
-the program, and when it has ended with its exit code."""
+"""`python_server.py SOCKET`: what `python_runs` forks programs from. Reads a request a line, or takes
+it from a `python_client` through the socket, of which it is told the number. Answers with the
+process of the program, and when it has ended with its exit code."""
 
 from __future__ import annotations
 
@@ -9,6 +10,9 @@ import importlib.util
 import json
 import os
 import runpy
+import select
+import signal
+import socket
 import sys
 
 # Nothing of these begins a thread or reads a variable that a program sets.
@@ -39,25 +43,69 @@ def next_program() -> dict | None:
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     os.dup2(2, 1)
-    for line in iter(requests.readline, ""):
+    clients = socket.socket(fileno=int(sys.argv[1]))
+    while True:
+        ready, _, _ = select.select([requests, clients], [], [])
+        if clients in ready:
+            client, _ = clients.accept()
+            keeper = os.fork()
+            if keeper == 0:
+                requests.close()
+                answers.close()
+                clients.close()
+                return program_of(client)
+            client.close()
+            continue
+        line = requests.readline()
+        if not line:
+            return None
         child = os.fork()
         if child == 0:
             requests.close()
             answers.close()
-            return json.loads(line)
+            clients.close()
+            program = json.loads(line)
+            opened = [os.open(path, os.O_WRONLY | os.O_CREAT, 0o600) for path in program["streams"]]
+            return {**program, "descriptors": [os.dup(0), *opened]}
         print(child, file=answers, flush=True)
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
-    return None
+        print(os.waitstatus_to_exitcode(ended(child)), file=answers, flush=True)
+
+
+def ended(child: int) -> int:
+    """Waits for the child; returns its status. Buries others that ended meanwhile."""
+    while True:
+        process, status = os.wait()
+        if process == child:
+            return status
+
+
+def program_of(client: socket.socket) -> dict:
+    """What the client wants, in a fork of this process, which waits for its end. If the client ends
+    first, it was killed, and so is the program."""
+    data, descriptors, _, _ = socket.recv_fds(client, 1 << 20, 3)
+    child = os.fork()
+    if child == 0:
+        client.close()
+        return {**json.loads(data), "descriptors": descriptors}
+    for descriptor in descriptors:
+        os.close(descriptor)
+    client.send(str(child).encode())
+    end = os.pidfd_open(child)
+    ready, _, _ = select.select([end, client], [], [])
+    if end not in ready:
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if end in ready:
+        client.send(str(os.waitstatus_to_exitcode(status)).encode())
+    os._exit(0)
 
 
 def become(program: dict, base: list[str]) -> None:
     """Makes this process what the interpreter would be. base: sys.path without what was added."""
     os.setsid()
-    for descriptor, path in enumerate(program["streams"], start=1):
-        file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
-        os.dup2(file, descriptor)
-        os.close(file)
+    for number, descriptor in enumerate(program["descriptors"]):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
     os.chdir(program["cwd"])
     os.environ.clear()
     os.environ.update(program["environment"])
