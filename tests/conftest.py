@@ -26,8 +26,8 @@ def pytest_collection_modifyitems(items):
 
 
 def _left_out() -> list[str]:
-    grid = sys.modules.get("grid")  # of tests/frameworks, if any of them was collected
-    return grid.left_out if grid else []
+    long_cases = sys.modules.get("support.long_cases")  # if a test that has any was collected
+    return long_cases.told() if long_cases else []
 
 
 def pytest_sessionfinish(session):
@@ -73,6 +73,5 @@ def pytest_terminal_summary(terminalreporter, config):
     if any(report.nodeid.startswith("tests/page/") for report in skipped):
         terminalreporter.line("skipped: tests/page, the page in a browser: no Chromium or Chrome")
     side_by_side = config.pluginmanager.get_plugin("side_by_side")
-    cases = side_by_side.left_out if side_by_side else _left_out()
-    if cases:
-        terminalreporter.line(f"left to scripts/frameworks.sh: long cases, {', '.join(cases)}")
+    for line in side_by_side.left_out if side_by_side else _left_out():
+        terminalreporter.line(line)

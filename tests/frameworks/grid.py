@@ -13,20 +13,17 @@ import sys
 from collections import Counter
 
 import h5py
+from support import long_cases
+from support.long_cases import LONG
 
 VERDICTS = {0: "match", 1: "diverged", 2: "unusable", 3: "inconclusive"}
-LONG = os.environ.get("TTRACE_LONG") == "1"
 # Of noise runs.
 SEEDS = (1, 2, 3) if LONG else (1,)
-left_out: list[str] = []
 
 
 def cases(what, quick, long):
     """The cases to run; those that are not are counted under `what`, and told of at the end."""
-    if LONG:
-        return {**quick, **long}
-    left_out.append(f"{len(long)} of {what}")
-    return quick
+    return long_cases.chosen(what, quick, long, "scripts/frameworks.sh")
 
 
 def manifest(path):

@@ -9,9 +9,11 @@ import importlib
 
 import launching
 
+SCRIPT = "train_transformers"
+
 
 def train(case, out):
-    script = importlib.import_module(case.get("script", "train_transformers"))
+    script = importlib.import_module(case.get("script", SCRIPT))
     if case.get("twice"):
         assert script.main(case, None) == script.main(case, out)
     else:
@@ -19,4 +21,4 @@ def train(case, out):
 
 
 if __name__ == "__main__":
-    launching.launch(launching.begin_gloo, train)
+    launching.launch(launching.begin_gloo, train, SCRIPT)

@@ -8,6 +8,7 @@ case that says `recorded` has these steps alone in its trace.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import socket
@@ -22,13 +23,17 @@ import torch.multiprocessing as multiprocessing
 from ttrace_torch.errors import TraceError
 
 
-def launch(begin, train):
+def launch(begin, train, script=None):
     """Trains what the command line says.
 
     begin: called with the world's size on each process, makes the process group.
     train: called with a case and the path of its trace.
+    script: that of a case which names none.
     """
     world, cases, out = int(sys.argv[1]), json.loads(sys.argv[2]), Path(sys.argv[3])
+    # Before there are ranks, each of which would import them and their frameworks.
+    for name in {case.get("script", script) for case in cases.values()} - {None}:
+        importlib.import_module(name)
     # Rank 0 serves on this socket: a port that were closed meanwhile could be another's by then.
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))

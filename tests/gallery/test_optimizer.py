@@ -1,6 +1,7 @@
 """Updates by AdamW, which the comparison replays."""
 
 import pytest
+from support.long_cases import chosen
 
 from gallery.agreement import Agreement
 from gallery.config import Config
@@ -8,8 +9,14 @@ from gallery.config import Config
 
 @pytest.mark.parametrize(
     ("axes", "precision"),
-    [({"dp": 4, "zero": True}, "fp32"), ({"tp": 2}, "bf16"), ({"dp": 2}, "fp16")],
-    ids=["dp4 zero fp32", "tp2 bf16", "dp2 fp16"],
+    chosen(
+        "updates by AdamW",
+        [
+            pytest.param({"dp": 4, "zero": True}, "fp32", id="dp4 zero fp32"),
+            pytest.param({"dp": 2}, "fp16", id="dp2 fp16"),
+        ],
+        [pytest.param({"tp": 2}, "bf16", id="tp2 bf16")],
+    ),
 )
 def test_healthy(agreement: Agreement, axes: dict, precision: str) -> None:
     agreement.check_healthy(

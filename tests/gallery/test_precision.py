@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from support.long_cases import chosen
 
 from gallery import bugs, fp8
 from gallery.agreement import BOTH, Agreement
@@ -9,12 +10,22 @@ from gallery.config import Config
 from gallery.delayed_scaling import GradientScale
 from gallery.parallel import ProcessMesh
 
+STAGES, SEQUENCE = {"dp": 2, "pp": 2}, {"cp": 2, "tp": 2, "sp": True}
 
-@pytest.mark.parametrize("precision", ["fp16", "fp8"])
+
 @pytest.mark.parametrize(
-    "axes",
-    [{"dp": 2, "pp": 2}, {"cp": 2, "tp": 2, "sp": True}],
-    ids=["dp2 pp2", "cp2 tp2 sp"],
+    ("axes", "precision"),
+    chosen(
+        "layouts in fp16 and fp8",
+        [
+            pytest.param(STAGES, "fp16", id="dp2 pp2-fp16"),
+            pytest.param(SEQUENCE, "fp8", id="cp2 tp2 sp-fp8"),
+        ],
+        [
+            pytest.param(STAGES, "fp8", id="dp2 pp2-fp8"),
+            pytest.param(SEQUENCE, "fp16", id="cp2 tp2 sp-fp16"),
+        ],
+    ),
 )
 def test_healthy(agreement: Agreement, axes: dict, precision: str) -> None:
     agreement.check_healthy(Config(**axes, microbatches=4, precision=precision), BOTH)

@@ -6,6 +6,7 @@ import multiprocessing
 import pytest
 import torch
 from answers import compared
+from support.long_cases import chosen
 from torch import nn
 
 import ttrace_torch as tt
@@ -78,9 +79,10 @@ KERNELS = {
     "channels last": {"last": True, "threads": 3},
     "both": {"onednn": False, "last": True, "threads": 2},
 }
+QUICK = ["without oneDNN", "channels last"]
 
 
-@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("kernels", chosen("other kernels", QUICK, ["both"]))
 def test_other_kernels_match_a_noise_run_and_without_one_accuse_nobody(folder, kernels):
     trained(folder / "run.h5", **KERNELS[kernels])
     answer = compared(folder, noise=("noise.h5",))

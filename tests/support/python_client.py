@@ -1,5 +1,5 @@
 """`python_client.py SOCKET ARGUMENTS...`: a command that does what `python ARGUMENTS...` does, but
-forked from the process that serves the socket. Signals go on to the program; its end is this one's."""
+forked from the process that serves the socket. Signals go on to the program; it ends as that."""
 
 import json
 import os

@@ -1,6 +1,6 @@
-"""`python_server.py SOCKET`: what `python_runs` forks programs from. Reads a request a line, or takes
-it from a `python_client` through the socket, of which it is told the number. Answers with the
-process of the program, and when it has ended with its exit code."""
+"""`python_server.py SOCKET`: what `python_runs` forks programs from. It takes a request a line, or
+from a `python_client` through the socket, of which it is told the number. Answers with the process
+of the program, and when it has ended with its exit code."""
 
 from __future__ import annotations
 

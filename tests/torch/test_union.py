@@ -7,13 +7,12 @@ import errno
 import json
 import multiprocessing
 import os
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from small_models import TiedGPT, seeded, train_step
+from support.python_runs import run_python
 from torch import nn
 from trace_reading import SCHEMA, Trace
 
@@ -346,8 +345,8 @@ def test_by_hand(tmp_path, capsys):
         write_rank(tmp_path, rank)
     expected = (tmp_path / "manifest.json").read_bytes()
     (tmp_path / "manifest.json").unlink()
-    command = [sys.executable, "-m", "ttrace_torch.union", str(tmp_path)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    done = run_python(["-m", "ttrace_torch.union", tmp_path], timeout=300)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == str(tmp_path / "manifest.json")
     assert done.stderr == ""
     assert (tmp_path / "manifest.json").read_bytes() == expected

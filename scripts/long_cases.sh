@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Every case of tests/gallery, tests/healthy and tests/torch, not only the quick ones that
+# scripts/test.sh runs. Arguments go to pytest.
+# shellcheck source=scripts/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+ttrace=${TTRACE:-$build/ttrace}
+if [ ! -x "$ttrace" ]; then
+  install_packages
+  configure_and_build
+fi
+make_venv
+cd "$root"
+TTRACE_LONG=1 TTRACE=$ttrace PYTHONPATH=$root/lib/torch OMP_NUM_THREADS=1 \
+  "$venv/bin/python" -m pytest tests/gallery tests/healthy tests/torch -q -p no:cacheprovider "$@"
