@@ -15,12 +15,15 @@ from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
 
 RECEIVED = {"inputs": {"std": 0.7, "mean": 0.1}, "grad_outputs": {"std": 0.002}}
 TP = {"kind": "tp", "axes": {"tp": 2}, "layers": 2}
-TORCH = {
-    "tp": TP,
-    "tp_sequence": {**TP, "sequence": True},
-    # The second step begins with updates by wrong gradients.
-    "doubled": agreement.first_step({**TP, "sequence": True, "fault": "doubled"}),
-}
+TORCH = grid.cases(
+    "layouts that are rewritten",
+    {
+        "tp_sequence": {**TP, "sequence": True},
+        # The second step begins with updates by wrong gradients.
+        "doubled": agreement.first_step({**TP, "sequence": True, "fault": "doubled"}),
+    },
+    {"tp": TP},
+)
 MEGATRON = {
     "tp2": megatron_cases.case("plain", megatron_cases.TP2),
     "tp2_sp": megatron_cases.case("plain", megatron_cases.TP2, **megatron_cases.SP),

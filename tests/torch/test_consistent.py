@@ -84,7 +84,7 @@ def test_slices_of_random_layouts_are_those_of_the_whole():
         check_slices(shape, placements)
 
 
-@pytest.mark.parametrize("block", [1, 7, 64])
+@pytest.mark.parametrize("block", [3, 7, 64])
 def test_the_size_of_a_block_does_not_show(block, monkeypatch):
     monkeypatch.setattr(generate, "_BLOCK", block)
     for name in ("two dimensions", "segments", "flat of a part", "zigzag"):

@@ -15,6 +15,7 @@ import pytest
 import torch
 from process_groups import run_ranks
 from small_models import TiedGPT, batch, cross_entropy, seeded
+from support.long_cases import chosen
 from support.python_runs import run_python
 from torch import distributed
 from trace_reading import Trace
@@ -209,9 +210,21 @@ def run_without_group(count, folder, axes, at_once):
         assert process.exitcode == 0
 
 
-@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "in turn"])
 @pytest.mark.parametrize(
-    ("axes", "replaced"), [({"dp": 4}, True), ({"tp": 4}, False), ({"dp": 2}, False)]
+    ("axes", "replaced", "at_once"),
+    chosen(
+        "ranks without a process group",
+        [
+            pytest.param({"dp": 4}, True, True, id="same mesh at once"),
+            pytest.param({"dp": 4}, True, False, id="same mesh in turn"),
+            pytest.param({"tp": 4}, False, True, id="other mesh at once"),
+            pytest.param({"dp": 2}, False, False, id="fewer ranks in turn"),
+        ],
+        [
+            pytest.param({"tp": 4}, False, False, id="other mesh in turn"),
+            pytest.param({"dp": 2}, False, True, id="fewer ranks at once"),
+        ],
+    ),
 )
 def test_ranks_without_a_process_group(tmp_path, old, capfd, axes, replaced, at_once):
     (count,) = axes.values()

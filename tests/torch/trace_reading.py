@@ -77,20 +77,29 @@ class Trace:
 
     def opened(self, rank):
         """The rank's file in memory, as it is now: opening takes longer than reading a tensor."""
+        return self._now(rank)[1]
+
+    def _now(self, rank):
+        """The state that the rank's file is in, the file in memory, and what was read of it."""
         path = self.file(rank)
-        now = (path.stat().st_ino, path.stat().st_mtime_ns, path.stat().st_size)
+        stat = path.stat()
+        now = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
         if self._opened.get(rank, ((),))[0] != now:
-            self._opened[rank] = now, h5py.File(h5py.h5f.open_file_image(path.read_bytes()))
-        return self._opened[rank][1]
+            self._opened[rank] = now, h5py.File(h5py.h5f.open_file_image(path.read_bytes())), {}
+        return self._opened[rank]
 
     def local(self, entry, rank):
         """What a rank stored, widened to float64 where it is floating-point; None for nothing."""
-        dataset = self.opened(rank).get(dataset_path(entry))
-        if dataset is None:
-            return None
-        assert dataset.attrs["ttrace_dtype"].decode() == entry["dtype"]
-        array = dataset[()]
-        return array.astype(np.float64) if entry["dtype"].startswith(("f", "bf")) else array
+        _, file, read = self._now(rank)
+        path = dataset_path(entry)
+        if path not in read:
+            dataset = file.get(path)
+            if dataset is None:
+                return None
+            read[path] = dataset[()], dataset.attrs["ttrace_dtype"].decode()
+        array, dtype = read[path]
+        assert dtype == entry["dtype"]
+        return array.astype(np.float64) if dtype.startswith(("f", "bf")) else array.copy()
 
     def value(self, kind, name, step=0, microbatch=None, call=0):
         """The logical tensor, merged from the shards of all ranks that hold it."""
@@ -147,14 +156,15 @@ class Trace:
         known = {dataset_path(entry) for entry in self.entries.values()}
         known |= {"/manifest", "/ranges"}
         for rank in self.ranks():
-            found = []
+            found = set()
+
+            def keep(name, info, found=found):
+                if info.type == h5py.h5o.TYPE_DATASET:
+                    found.add("/" + name.decode())
+
             with h5py.File(self.file(rank), "r") as file:
                 assert file.attrs["ttrace_rank"] == rank
-                file.visititems(
-                    lambda name, item, found=found: (
-                        found.append("/" + name) if isinstance(item, h5py.Dataset) else None
-                    )
-                )
-            assert set(found) <= known
+                h5py.h5o.visit(file.id, keep, info=True)
+            assert found and found <= known
         for entry in self.entries.values():
             self.merged(entry)

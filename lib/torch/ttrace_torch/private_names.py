@@ -8,6 +8,7 @@ any. Packages give no promise on these names: check a new release before you rel
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.metadata
 import inspect
@@ -226,10 +227,16 @@ def _has(home: str | Callable[[], Any], name: str) -> bool:
         return False
     if _resolved(f"{home}.{name}") is not None:
         return True
+    return re.search(rf"\b{re.escape(name)}\b", _source(found)) is not None
+
+
+@functools.cache  # several names have one home, and finding its source takes a tenth of a second
+def _source(home: Any) -> str:
+    """The source of a module, class or function; nothing if there is none to read."""
     try:
-        return re.search(rf"\b{re.escape(name)}\b", inspect.getsource(found)) is not None
+        return inspect.getsource(home)
     except (OSError, TypeError):
-        return False
+        return ""
 
 
 def _resolved(path: str) -> Any:
