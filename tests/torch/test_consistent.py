@@ -91,6 +91,11 @@ def test_the_size_of_a_block_does_not_show(block, monkeypatch):
         check_slices(SHAPE, LAYOUTS[name])
 
 
+def test_a_block_may_be_one_element(monkeypatch):
+    monkeypatch.setattr(generate, "_BLOCK", 1)
+    check_slices((2, 3), {next(iter(MESH.axes)): tt.Shard(0)})
+
+
 def test_values_go_by_the_row_major_position():
     key = philox.tensor_key(3, "layers.0.weight")
     words = philox.words_at(key, np.arange(6, dtype=np.uint64)).reshape(-1)[:21]
