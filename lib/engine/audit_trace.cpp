@@ -10,6 +10,7 @@
 #include "audit/common_numbers.h"
 #include "audit/expressions.h"
 #include "audit/fits.h"
+#include "audit/main_gradients.h"
 #include "audit/skipped_steps.h"
 #include "audit/step_coverage.h"
 #include "audit/unused_parameters.h"

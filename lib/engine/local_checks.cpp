@@ -8,6 +8,7 @@
 #include "audit/agreement.h"
 #include "audit/consequences.h"
 #include "audit/expressions.h"
+#include "audit/main_gradients.h"
 #include "comparison/local_files.h"
 #include "comparison/shown_precision.h"
 

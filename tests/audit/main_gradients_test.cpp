@@ -2,7 +2,7 @@
 // has a part of the sequence.
 #include <cmath>
 
-#include "audit/after_backward.h"
+#include "audit/main_gradients.h"
 #include "specification/specifications.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
