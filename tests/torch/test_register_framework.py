@@ -77,6 +77,34 @@ def test_it_is_chosen_by_its_name(tmp_path):
     assert found.manifest["run"]["framework"] == "Own 1.0"
 
 
+class MiddleStage(tt.Naming):
+    """A part amid a model: none of its modules is the whole."""
+
+    def of_modules(self, part: nn.Module) -> dict[str, str | None]:
+        return {path: f"layers.3.{path}" if path else None for path, _ in part.named_modules()}
+
+    def of_parameters(self, part: nn.Module) -> dict[str, str]:
+        return {path: f"layers.3.{path}" for path, _ in part.named_parameters()}
+
+
+class Staged(Own):
+    name = "staged"
+
+    def naming(self) -> tt.Naming:
+        return MiddleStage()
+
+    def model_class(self, names) -> str:
+        return "Whole"
+
+
+def test_a_stage_amid_a_pipeline_is_recorded(tmp_path, capsys):
+    tt.register_framework(Staged)
+    found = traced(nn.Sequential(nn.Linear(2, 2)), tmp_path / "stage.h5", framework="staged")
+    assert sorted(found.names("param_grad")) == ["layers.3.0.bias", "layers.3.0.weight"]
+    assert found.names("output") == ["layers.3.0"]
+    assert "not recorded" not in capsys.readouterr().err
+
+
 def test_the_last_one_registered_is_asked_first(tmp_path):
     class Second(Own):
         name = "second"

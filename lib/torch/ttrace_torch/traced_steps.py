@@ -88,7 +88,12 @@ class TracedSteps:
             # mistakes_at_step() has named active dropout already; hooks on a compiled model would
             # break its graph.
             if ROOT not in compiled and not active_dropout(job.names):
-                watch_random_numbers(job.names.modules[ROOT], stack, self._problems.advise)
+                # A stage amid a pipeline has no module of the name ROOT, and a wrapper may call
+                # the model past its own hooks.
+                parts = job.names.naming.parts(job.names.model)
+                if len(parts) == 1:
+                    parts = [job.names.modules.get(ROOT, parts[0])]
+                watch_random_numbers(parts, stack, self._problems.advise)
             stack.enter_context(stable_sorts())
             if job.perturber is not None and not compiled:
                 stack.enter_context(other_kernels(job.names.modules.values()))

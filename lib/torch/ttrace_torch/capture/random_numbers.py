@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any, Callable
 
@@ -14,8 +15,11 @@ ADVICE = (
 )
 
 
-def watch_random_numbers(model: nn.Module, stack: ExitStack, tell: Callable[[str], None]) -> None:
-    """Calls tell(ADVICE) once if a forward of `model` changes the state of a random generator.
+def watch_random_numbers(
+    parts: Iterable[nn.Module], stack: ExitStack, tell: Callable[[str], None]
+) -> None:
+    """Calls tell(ADVICE) once if a forward of a part of the model changes the state of a random
+    generator.
 
     The hooks are removed with `stack`.
     """
@@ -34,8 +38,9 @@ def watch_random_numbers(model: nn.Module, stack: ExitStack, tell: Callable[[str
             told = True
             tell(ADVICE)
 
-    stack.callback(model.register_forward_pre_hook(before).remove)
-    stack.callback(model.register_forward_hook(after).remove)
+    for part in parts:
+        stack.callback(part.register_forward_pre_hook(before).remove)
+        stack.callback(part.register_forward_hook(after).remove)
 
 
 def _states() -> list[torch.Tensor]:
