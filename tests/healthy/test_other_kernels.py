@@ -139,15 +139,15 @@ def test_a_noise_run_leaves_the_job_as_it_was(folder):
 def test_a_noise_run_takes_the_other_of_deterministic_kernels_and_others(folder):
     """The deterministic kernels of cuDNN add up in another order, and are off by more."""
     taken = []
-    for chosen in (False, True):
-        with torch.backends.cudnn.flags(deterministic=chosen):
+    for deterministic in (False, True):
+        with torch.backends.cudnn.flags(deterministic=deterministic):
 
             def noted(model):
                 model.register_forward_hook(
                     lambda *_: taken.append(torch.backends.cudnn.deterministic)
                 )
 
-            trained(folder / "chosen.h5", seed=3, plant=noted)
+            trained(folder / "deterministic.h5", seed=3, plant=noted)
     assert taken == [True, False]
 
 
