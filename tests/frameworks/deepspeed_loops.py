@@ -66,12 +66,27 @@ def plain_backward(engine, tracer, step, numbers):
             engine.step()
 
 
+def own_loss(engine, tracer, step, numbers):
+    """The script computes the loss from what the model returns."""
+    with tracer.step(step):
+        for number in numbers:
+            engine.backward(tracer.loss(engine(*get_batch(step, number)) * 1))
+            engine.step()
+
+
+def own_loss_plain(engine, tracer, step, numbers):
+    with tracer.step(step):
+        for number in numbers:
+            tracer.loss(engine(*get_batch(step, number)) * 1).backward()
+            engine.step()
+
+
 def too_early(engine, tracer, step, numbers):
     with tracer.step(step):
         tracer.main_grads()
 
 
-RIGHT = {f.__name__: f for f in (own_numbers, step_once, plain_backward)}
+RIGHT = {f.__name__: f for f in (own_numbers, step_once, plain_backward, own_loss, own_loss_plain)}
 REFUSED = {f.__name__: f for f in (halfway, half_a_step, too_many, forwards_first, too_early)}
 ARGUMENTS = {
     "mesh": lambda engine: {"mesh": tt.Mesh({"dp": 1})},

@@ -12,6 +12,7 @@ import agreement
 import grid
 import pytest
 from agreement import entry_of, told_to_the_optimizer
+from support.ttrace_cli import run_ttrace
 
 LAUNCHER = "launch_deepspeed.py"
 
@@ -93,7 +94,8 @@ def references(python, tmp_path_factory):
     chosen = with_noise({name: case for name, case in REFERENCES.items() if name in models})
     out = tmp_path_factory.mktemp("references")
     refused = {name: {"stage": 2, "loop": name, "refused": True} for name in REFUSED}
-    return agreement.train(python, LAUNCHER, 1, {**chosen, **ON_ONE, **refused}, out)
+    own = {name: {"stage": 2, "loop": name} for name in ("own_loss", "own_loss_plain")}
+    return agreement.train(python, LAUNCHER, 1, {**chosen, **ON_ONE, **refused, **own}, out)
 
 
 @pytest.fixture(scope="module")
@@ -218,6 +220,13 @@ def test_fp16_without_zero_is_found_to_lack_its_loss_scale(references, on_two):
 def test_what_cannot_be_told_is_refused(references):
     for name, words in REFUSED.items():
         assert words in (references / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def test_what_hooks_divide_is_divided_in_a_loss_outside_the_model(references):
+    runs = [references / f"{name}.h5" for name in ("own_loss", "own_loss_plain")]
+    answer = run_ttrace("compare", *runs)
+    assert answer.returncode == 0, answer.stdout
+    assert all(("grad_output", "loss") in {key[:2] for key in grid.keys(run)} for run in runs)
 
 
 def test_the_user_adds_few_lines():

@@ -384,7 +384,8 @@ def test_the_parts_of_ranks_on_several_machines_are_put_together(tmp_path, capsy
     (tmp_path / "file").write_text("")
     assert main(["--parts", str(tmp_path / "file"), str(tmp_path / "a")]) == 2
     assert "cannot be written" in capsys.readouterr().err
-    for wrong in ("no JSON", "[]", '{"meshes": []}'):
+    alone = json.dumps({"meshes": {"": {"axes": [{"name": "dp", "size": 3}]}}})
+    for wrong in ("no JSON", "[]", '{"meshes": []}', '{"meshes": {}}', alone, "[" * 200_000):
         for rank in range(3):
             (parts_of_all / f"rank_{rank:05d}.json").write_text(wrong)
         assert main([str(parts_of_all)]) == 2

@@ -109,6 +109,7 @@ class TracedSteps:
             step.gradients.backward_batch = watch.backward_batch
             step.gradients.repeats_outputs = watch.repeats_outputs
             step.gradients.after_other_hooks = watch.after_other_hooks
+            step.gradients.divided_behind_loss = watch.divided_behind_loss
             stack.enter_context(
                 job.scaler.watching(
                     job.optimizer,

@@ -112,6 +112,8 @@ class GradientHooks:
         self.repeats_outputs: Callable[[], bool] | None = None
         # Whether gradients are recorded as all hooks of their tensor leave them.
         self.after_other_hooks = False
+        # See StepWatch.
+        self.divided_behind_loss: Callable[[torch.Tensor], Callable[[], int] | None] | None = None
 
     def follow(
         self,
@@ -153,8 +155,9 @@ class GradientHooks:
         shared = {a: Partial("sum") for a, one in placements.items() if one == Partial("mean")}
         batch = self._calls.microbatch
         together = batch.entry("sum", 0, str(key)) if isinstance(batch, MicroBatches) else None
-        record = self._hook(lambda: (key, together, None), shared)
-        self._register(loss, record)
+        divided = None if self.divided_behind_loss is None else self.divided_behind_loss(loss)
+        shown = None if divided is None else _divided_by(divided)
+        self._register(loss, self._hook(lambda: (key, together, None), shared, shown))
 
     def _register(self, tensor: torch.Tensor, record: Hook) -> Any:
         if self.after_other_hooks and tensor.grad_fn is not None:
@@ -270,6 +273,10 @@ class GradientHooks:
                 self._recorder.leave_out(key or Key(self._step, None, "grad_output", "*"), error)
 
         return record
+
+
+def _divided_by(number: Callable[[], int]) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda gradient: gradient / number()
 
 
 def _in(compiled: Mapping[str, nn.Module], owners: Iterable[tuple[str, str]]) -> bool:

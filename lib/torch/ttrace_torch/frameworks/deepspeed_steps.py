@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from typing import Any, Callable
 
 import torch
+from torch import nn
 
+from ttrace_torch.base.pytree import tensors_in
 from ttrace_torch.capture.calls import in_backward
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.deepspeed_api import Engine
@@ -30,6 +32,9 @@ class MicroSteps:
         self._first = place * self._share
         self._counted = 0
         self._backwards = 0
+        self._in_backward = False  # in engine.backward()
+        # What the model returned last, as node of the graph and place.
+        self._returned: set[tuple[int, int]] = set()
 
     @contextmanager
     def watching(self) -> Iterator[StepWatch]:
@@ -37,13 +42,17 @@ class MicroSteps:
         engine = self._engine
         self._check_begin()
         before = vars(engine).get("backward")
-        handle = engine.module.register_forward_pre_hook(self._forward, prepend=True)
+        handles = [
+            engine.module.register_forward_pre_hook(self._forward, prepend=True),
+            engine.module.register_forward_hook(self._note_returned),
+        ]
         engine.backward = self._followed(engine.backward)
         try:
             # Hooks of the engine divide the gradients of what the model returns.
-            yield StepWatch(after_other_hooks=True)
+            yield StepWatch(after_other_hooks=True, divided_behind_loss=self._divided_behind)
         finally:
-            handle.remove()
+            for handle in handles:
+                handle.remove()
             if before is None:
                 vars(engine).pop("backward", None)
             else:
@@ -70,9 +79,26 @@ class MicroSteps:
                     f"micro-batch it is cannot be told; {_OWN}"
                 )
             self._backwards += 1
-            return backward(*args, **kwargs)
+            self._in_backward = True
+            try:
+                return backward(*args, **kwargs)
+            finally:
+                self._in_backward = False
 
         return traced_backward
+
+    def _note_returned(self, module: nn.Module, args: Any, output: Any) -> None:
+        self._returned = {(id(t.grad_fn), t.output_nr) for t in tensors_in(output)}
+
+    def _divided_behind(self, loss: torch.Tensor) -> Callable[[], int] | None:
+        returned = (id(loss.grad_fn), loss.output_nr) in self._returned
+        return None if returned else self._divided_by_hooks
+
+    def _divided_by_hooks(self) -> int:
+        """By what the engine's hooks divide; engine.backward() divides the loss itself from 0.19.6
+        on."""
+        by_hooks = getattr(self._engine, "_scale_wrt_gas", not self._in_backward)
+        return self._share if by_hooks else 1
 
     def _check_begin(self) -> None:
         engine = self._engine

@@ -78,6 +78,8 @@ class StepWatch:
         None if it is the current micro-batch.
     repeats_outputs: whether the current backward passes outputs whose gradients are recorded
         already.
+    divided_behind_loss: loss -> function that tells, while its backward runs, by what the framework
+        divides the gradients of what the model returns; None for a loss that the model returns.
     after_other_hooks: whether the framework changes gradients of outputs by hooks that it makes
         after the tracer's, so that what they leave is to be recorded.
     """
@@ -85,6 +87,7 @@ class StepWatch:
     backward_batch: Callable[[str, int], Batch | None] | None = None
     repeats_outputs: Callable[[], bool] | None = None
     after_other_hooks: bool = False
+    divided_behind_loss: Callable[[torch.Tensor], Callable[[], int] | None] | None = None
 
 
 class Framework:

@@ -87,8 +87,9 @@ def _take_others(stack: ExitStack) -> None:
     # `flags` is not used: it sets all other flags as well, one of which warns.
     stack.callback(mkldnn.set_flags, mkldnn.enabled)
     mkldnn.set_flags(not mkldnn.enabled)  # type: ignore[no-untyped-call]
-    stack.callback(setattr, cudnn, "deterministic", cudnn.deterministic)
-    cudnn.deterministic = not cudnn.deterministic
+    if not torch.backends.flags_frozen():  # type: ignore[no-untyped-call]
+        stack.callback(setattr, cudnn, "deterministic", cudnn.deterministic)
+        cudnn.deterministic = not cudnn.deterministic
     if not _forked:
         stack.callback(torch.set_num_threads, torch.get_num_threads())
         torch.set_num_threads(torch.get_num_threads() + 1)

@@ -61,10 +61,7 @@ def read_parts(folder: Path) -> dict[int, dict[str, Any]]:
     files = sorted(folder.glob("rank_*.h5")) or sorted(folder.glob("rank_*.json"))
     if not files:
         raise TraceError(f"{folder}: no rank_*.h5 in it; give the folder that trace(out=...) named")
-    try:
-        meshes = [Mesh.from_json(value) for value in _read(files[0])["meshes"].values()]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise TraceError(f"{files[0]}: is no part of a manifest ({error!r})") from error
+    meshes = [Mesh.from_json(value) for value in _read(files[0])["meshes"].values()]
     ranks = sorted({rank for mesh in meshes for rank in mesh.ranks})
     found = {rank: _file_with_part(folder, rank) for rank in ranks}
     missing = [rank for rank, file in found.items() if file is None]
@@ -226,13 +223,17 @@ def _merge_optimizer(parts: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str
 
 
 def _read(path: Path) -> dict[str, Any]:
+    """A part, with meshes that can be read and a list of tensors."""
+    alone = path.suffix == ".json"
+    what = "no part of a manifest" if alone else "no readable /manifest in it"
     try:
-        alone = path.suffix == ".json"
         text = path.read_text(encoding="utf-8") if alone else read_manifest(path)
         value: dict[str, Any] = json.loads(text)
-    except (OSError, KeyError, ValueError) as error:
-        what = "no part of a manifest" if path.suffix == ".json" else "no readable /manifest in it"
-        raise TraceError(f"{path}: {what} ({error}); re-run that rank") from error
-    if not isinstance(value, dict):
-        raise TraceError(f"{path}: its part of the manifest is no object; re-run that rank")
+        meshes = [Mesh.from_json(mesh) for mesh in value["meshes"].values()]
+        if not meshes or not isinstance(value["tensors"], list):
+            raise ValueError("it has no mesh, or no list of tensors")  # noqa: TRY301
+    except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
+        raise TraceError(
+            f"{path}: {what} ({type(error).__name__}: {error}); re-run that rank"
+        ) from error
     return value
