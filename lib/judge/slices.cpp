@@ -95,8 +95,7 @@ class Judge {
                           freedom};
     const double floor =
         kScaleFloor * constants_.floor + (whole ? 0 : constants_.slice_scale_floor);
-    // Half of the noise's square is the reference's own, which no other run has: so much of R is
-    // lacking in C, along R.
+    // R has noise of its own, which C lacks: C is smaller along R by half of the noise's square.
     const double own_noise = noisy * noisy / (2 * slice.reference_norm);
     const double own = own_rounding_within(slice.boxes);
     keep(scale, slice, [&](Formula formula) {
@@ -107,7 +106,7 @@ class Judge {
       if (formula == Formula::kWritten) {
         tolerance.formula = base::concat(base::short_number(constants.multiplier), "·",
                                          base::short_number(coherence), "·noise + ",
-                                         base::short_number(floor), "·ε");
+                                         base::short_number(floor), "·ε + noise²/(2·‖R‖)");
       }
       allow_own_rounding(own, tolerance);
       return tolerance;

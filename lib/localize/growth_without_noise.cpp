@@ -40,7 +40,8 @@ double most_growth(const TensorComparison& result, bool activations_grew) {
   if (is_forward(kind)) return kMostGrowth;
   if (activations_grew || !is_in_tf32(result)) return kMostGrowthOfGradients;
   const bool of_parameter = kind == trace::Kind::kParamGrad || kind == trace::Kind::kMainGrad;
-  return of_parameter && result.shape.size() <= 1 ? kMostGrowthOfSumsInTf32 : kMostGrowthInTf32;
+  if (!of_parameter || result.shape.size() > 2) return kMostGrowthInTf32;
+  return result.shape.size() == 2 ? kMostGrowthOfMatricesInTf32 : kMostGrowthOfSumsInTf32;
 }
 
 // Whether both sides are stored in f32 or f64 and were computed in these or in TF32.

@@ -17,9 +17,11 @@ inline constexpr double kMostGrowth = 8;
 inline constexpr double kMostGrowthOfGradients = 256;
 
 // The same of gradients computed in TF32 where no activation exceeds the rule, which is a thousand
-// times wider: they reach 1.9 in a VGG, those of weights 1.13 in a U-Net. Where activations do, as
-// in a ResNet-50, they reach 83. Of a norm or a bias, sums over pixels cancel.
+// times wider: they reach 1.9 in a VGG, those of a convolution's weight, sums over pixels, 1.13 in
+// a U-Net. Where activations do, as in a ResNet-50, they reach 83. Of a norm or a bias such sums
+// cancel. Those of a matrix do not grow by themselves.
 inline constexpr double kMostGrowthInTf32 = 2;
+inline constexpr double kMostGrowthOfMatricesInTf32 = 1;
 inline constexpr double kMostGrowthOfSumsInTf32 = 32;
 
 // Whether the network has a convolution: a parameter of four dimensions or more, or a module of

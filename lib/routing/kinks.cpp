@@ -90,19 +90,23 @@ class Kinks {
 
  private:
   // A value that modules pass on, as a dropout that drops nothing does, has one gradient under many
-  // names: numbers of both runs that are equal in every bit. The data flow may know what comes back
-  // to one of them alone, so each counts as computed from the one before it in a circle.
+  // names, whose sums are equal in every bit. The data flow may know what comes back to one of them
+  // alone, so each counts as computed from the one before it in a circle.
   void link_names_of_one_value() {
-    using Numbers = std::tuple<std::uint64_t, std::optional<std::uint64_t>, std::uint64_t, double,
-                               double, double>;
+    using Numbers = std::tuple<std::uint64_t, std::optional<std::uint64_t>, tensor::Shape, double,
+                               double, double, double>;
     std::map<Numbers, std::vector<std::size_t>> values;
     for (std::size_t i = 0; i < out_.results.size(); ++i) {
       const TensorComparison& result = out_.results[i];
       if (!is_gradient(result) || !result.comparison || result.exact) continue;
       const measure::TileStats& total = result.comparison->measurement.total;
-      if (!(total.sum_d2 > 0)) continue;  // no flip is in it, or it has no numbers
-      values[{result.key.step, result.key.microbatch, total.elements, total.sum_r2, total.sum_d2,
-              total.sum_rc}]
+      // Without a difference no flip is in it; what is not finite has no order.
+      if (!(total.sum_d2 > 0) || !std::isfinite(total.sum_r2 + total.sum_d2 + total.sum_d) ||
+          !std::isfinite(total.sum_rc)) {
+        continue;
+      }
+      values[{result.key.step, result.key.microbatch, result.shape, total.sum_r2, total.sum_d2,
+              total.sum_rc, total.sum_d}]
           .push_back(i);
     }
     for (const auto& [numbers, names] : values) {

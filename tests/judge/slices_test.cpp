@@ -209,6 +209,21 @@ TEST_CASE("of what is little but noise every other run lacks the noise of the re
   CHECK(beyond_in(0.1) == 1);
 }
 
+TEST_CASE("what a candidate has across counts as noise of the reference too") {
+  // 8 · 0.03 · 0.5 + 0.5² / 2 = 0.245; with the noise of 0.15 alone it would be 0.047.
+  const auto scales_beyond = [](double along) {
+    const auto off = [along](std::uint64_t row, auto) {
+      return along + (row % 2 == 0 ? 0.5 : -0.5);
+    };
+    const SliceJudgement judged =
+        judge_slices(scaled(off), even_noise(0.15), kEpsilon, {}, {}, {0.03, 0, 0});
+    return std::count_if(judged.found.begin(), judged.found.end(),
+                         [](const Slice& slice) { return slice.what == Slice::What::kScale; });
+  };
+  CHECK(scales_beyond(-0.2) == 0);
+  CHECK(scales_beyond(-0.3) == 1);
+}
+
 TEST_CASE("a scale that is zero, or of few elements, is not judged") {
   Measurement empty = scaled([](auto, auto) { return 0.0; });
   empty.total.sum_r2 = empty.total.sum_rc = 0;
