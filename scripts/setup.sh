@@ -94,10 +94,17 @@ install_browser() {
 }
 
 # How many sources a batch has. Every batch reads the same headers and makes the same templates, so a
-# room at once (0) takes half as long as sixteen sources, but 1.6 GB.
+# room at once (0) takes a quarter less time than sixteen sources, but 1.6 GB.
 batch_size() {
-  local kib
+  local kib limit file
   kib=$(sed -n 's/^MemAvailable: *\([0-9]*\).*/\1/p' /proc/meminfo 2>/dev/null) || true
+  for file in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes; do
+    limit=$(cat "$file" 2>/dev/null) || continue
+    case $limit in
+      '' | *[!0-9]*) ;;  # "max": none
+      *) [ "$((limit / 1024))" -ge "${kib:-0}" ] || kib=$((limit / 1024)) ;;
+    esac
+  done
   if [ "${kib:-0}" -ge $((2500000 * $(nproc))) ]; then echo 0; else echo 16; fi
 }
 

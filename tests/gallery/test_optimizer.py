@@ -13,9 +13,9 @@ from gallery.config import Config
         "updates by AdamW",
         [
             pytest.param({"dp": 4, "zero": True}, "fp32", id="dp4 zero fp32"),
-            pytest.param({"dp": 2}, "fp16", id="dp2 fp16"),
+            pytest.param({"tp": 2}, "bf16", id="tp2 bf16"),
         ],
-        [pytest.param({"tp": 2}, "bf16", id="tp2 bf16")],
+        [pytest.param({"dp": 2}, "fp16", id="dp2 fp16")],
     ),
 )
 def test_healthy(agreement: Agreement, axes: dict, precision: str) -> None:

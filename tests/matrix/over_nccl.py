@@ -39,7 +39,6 @@ def layouts_of(ranks: int) -> list[str]:
 
 
 def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """As many micro-batches as any layout of up to eight ranks deals out."""
     ids = torch.randint(small.WORDS, (8, 2, small.LENGTH + 1))
     return [(row[:, :-1].contiguous(), row[:, 1:].contiguous()) for row in ids]
 
@@ -65,8 +64,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gloo", action="store_true", help="four ranks on the CPU, without NCCL")
     backend = "gloo" if parser.parse_args().gloo else "nccl"
-    # More ranks than micro-batches have nothing to train.
-    ranks = 4 if backend == "gloo" else min(torch.cuda.device_count(), 8)
+    # As many as divide the eight micro-batches.
+    ranks = max((n for n in (1, 2, 4, 8) if n <= torch.cuda.device_count()), default=0)
+    if backend == "gloo":
+        ranks = 4
     if not ranks:
         print("there is no GPU, and NCCL needs one")
         return 3

@@ -1,5 +1,6 @@
 """`python_client.py SOCKET ARGUMENTS...`: a command that does what `python ARGUMENTS...` does, but
-forked from the process that serves the socket. Signals go on to the program; it ends as that."""
+forked from the process that serves the socket. Signals go on to the program, and the command ends
+with the program's exit code or signal."""
 
 import json
 import os

@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +19,8 @@ from pathlib import Path
 _SERVER = Path(__file__).with_name("python_server.py")
 _CLIENT = Path(__file__).with_name("python_client.py")
 _LIBRARY = Path(__file__).resolve().parents[2] / "lib" / "torch"
+# Not a folder of one test, which may have set this meanwhile.
+_TEMPORARY = tempfile.gettempdir()
 _servers: dict[str, _Server] = {}
 
 
@@ -53,9 +56,8 @@ class _Server:
     def __init__(self, python: str) -> None:
         # Of several paths, the library is all that it imports itself.
         environment = {**os.environ, "PYTHONPATH": str(_LIBRARY), "OMP_NUM_THREADS": "1"}
-        folder = tempfile.TemporaryDirectory()
-        atexit.register(folder.cleanup)
-        self.socket = Path(folder.name, "socket")
+        folder = tempfile.mkdtemp(prefix="ttrace-python-", dir=_TEMPORARY)
+        self.socket = Path(folder, "socket")
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as clients:
             clients.bind(str(self.socket))
             clients.listen()
@@ -69,7 +71,12 @@ class _Server:
                 pass_fds=[clients.fileno()],
             )
         self._python = python
-        atexit.register(self._process.kill)
+        atexit.register(self._end, folder, os.getpid())
+
+    def _end(self, folder: str, owner: int) -> None:
+        if os.getpid() == owner:  # and no fork of it that ends
+            self._process.kill()
+            shutil.rmtree(folder, ignore_errors=True)
 
     def run(
         self,

@@ -4,6 +4,7 @@ of the program, and when it has ended with its exit code."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import importlib.util
@@ -89,13 +90,18 @@ def program_of(client: socket.socket) -> dict:
         return {**json.loads(data), "descriptors": descriptors}
     for descriptor in descriptors:
         os.close(descriptor)
-    client.send(str(child).encode())
+    # A client that is gone closes its end, which select tells.
+    with contextlib.suppress(OSError):
+        client.send(str(child).encode())
     end = os.pidfd_open(child)
     ready, _, _ = select.select([end, client], [], [])
     if end not in ready:
-        os.kill(child, signal.SIGKILL)
+        try:
+            os.killpg(child, signal.SIGKILL)  # its own programs too
+        except ProcessLookupError:  # it leads no group yet
+            os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
-    if end in ready:
+    with contextlib.suppress(OSError):
         client.send(str(os.waitstatus_to_exitcode(status)).encode())
     os._exit(0)
 
