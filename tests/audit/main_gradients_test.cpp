@@ -1,8 +1,9 @@
 // Main gradients of terms that cancel between ranks, as those of a key's bias do where each rank
 // has a part of the sequence.
+#include "audit/main_gradients.h"
+
 #include <cmath>
 
-#include "audit/main_gradients.h"
 #include "specification/specifications.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
