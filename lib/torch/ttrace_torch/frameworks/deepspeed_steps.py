@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Callable
@@ -15,6 +17,7 @@ from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.deepspeed_api import Engine
 from ttrace_torch.frameworks.framework import Listener, StepWatch
 
+_DIVIDES_THE_LOSS = (0, 19, 6)
 _OWN = "say which it is with `with tracer.microbatch(n)` around each forward and backward"
 
 
@@ -97,7 +100,7 @@ class MicroSteps:
     def _divided_by_hooks(self) -> int:
         """By what the engine's hooks divide; engine.backward() divides the loss itself from 0.19.6
         on."""
-        by_hooks = getattr(self._engine, "_scale_wrt_gas", not self._in_backward)
+        by_hooks = not self._in_backward or _version() < _DIVIDES_THE_LOSS
         return self._share if by_hooks else 1
 
     def _check_begin(self) -> None:
@@ -118,3 +121,8 @@ class MicroSteps:
                 "(gradient_accumulation_steps); open tracer.step() around all of an optimizer "
                 "step's"
             )
+
+
+def _version() -> tuple[int, ...]:
+    version = str(getattr(sys.modules.get("deepspeed"), "__version__", ""))
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
