@@ -25,6 +25,10 @@ struct MeasuredRun {
 using EntriesByKey = std::map<trace::TensorKey, const trace::TensorEntry*>;
 
 // All tensors of the run, which must outlive them.
-EntriesByKey entries_of(const trace::Source& run);
+inline EntriesByKey entries_of(const trace::Source& run) {
+  EntriesByKey entries;
+  for (const trace::TensorEntry& entry : run.manifest().tensors) entries.emplace(entry.key, &entry);
+  return entries;
+}
 
 }  // namespace ttrace::audit

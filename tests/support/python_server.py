@@ -1,6 +1,8 @@
-"""`python_server.py SOCKET`: what `python_runs` forks programs from. It takes a request a line, or
-from a `python_client` through the socket, of which it is told the number. Answers with the process
-of the program, and when it has ended with its exit code."""
+"""`python_server.py DESCRIPTOR`: the process that `python_runs` forks programs from.
+
+It takes requests from two sides: a line of its standard input, or a message of a `python_client`
+through the listening socket DESCRIPTOR. It answers twice: with the number of the program's process,
+and with the exit code once the program has ended."""
 
 from __future__ import annotations
 
