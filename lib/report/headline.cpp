@@ -1,6 +1,8 @@
 #include "report/headline.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 
 #include "base/display_limits.h"
 #include "base/text.h"
@@ -86,6 +88,39 @@ std::string sentence_with(const ToldFinding& finding, const answer::CauseValues&
       .value_or(concat("first wrong is ", base::printable(describe_subject(finding.tensors))));
 }
 
+template <typename T>
+const T* value_of(const answer::Cause& cause, std::string_view name) {
+  for (const auto& [of, value] : cause.values) {
+    if (of == name) return std::get_if<T>(&value);
+  }
+  return nullptr;
+}
+
+// The cause of the group's shown finding. Two bugs may have one cause and other factors: where the
+// group's factors differ by more than a tenth of their distance from one, `times` is "0.97
+// to 1.05".
+answer::Cause cause_told_of(const comparison::CompareReport& report, const FindingGroup& group) {
+  constexpr double kSameFactor = 0.1;
+  answer::Cause cause = report.findings[group.shown].causes.front();
+  const auto* const shown = value_of<double>(cause, "factor");
+  if (shown == nullptr) return cause;
+  std::map<double, std::string> texts;  // by factor
+  for (const std::size_t f : group.findings) {
+    const answer::Cause& one = report.findings[f].causes.front();
+    const auto* const factor = value_of<double>(one, "factor");
+    const auto* const times = value_of<std::string>(one, "times");
+    if (factor != nullptr && times != nullptr) texts.emplace(*factor, *times);
+  }
+  const auto is_shown = [shown](const auto& one) {
+    return std::abs(one.first - *shown) <= kSameFactor * std::abs(*shown - 1);
+  };
+  if (std::all_of(texts.begin(), texts.end(), is_shown)) return cause;
+  for (auto& [name, value] : cause.values) {
+    if (name == "times") value = concat(texts.begin()->second, " to ", texts.rbegin()->second);
+  }
+  return cause;
+}
+
 }  // namespace
 
 std::string sentence_of(const ToldFinding& finding) {
@@ -135,7 +170,9 @@ std::string Headlines::of(const FindingGroup& group) const {
   told.phase = localize::phase_of(result.key);
   told.place = localize::place_of(report_, shown);
   told.called_at = shown.called_at;
-  told.cause = shown.causes.empty() ? nullptr : &shown.causes.front();
+  std::optional<answer::Cause> cause;
+  if (!shown.causes.empty()) cause = cause_told_of(report_, group);
+  told.cause = cause ? &*cause : nullptr;
   told.outcome = outcome_name(result.outcome);
   told.reason = result.reason;
   told.made_from = describe_made_from(report_, shown);

@@ -111,6 +111,23 @@ TEST_CASE("the first line of a divergence is its sentence, and the first tensor 
   CHECK(contains(screen_of(test::many_findings(3)), "(3 findings, 0 tensors downstream)"));
 }
 
+TEST_CASE("a sentence over findings scaled by several factors says from which to which") {
+  comparison::CompareReport report = test::many_findings(3);
+  const auto scale_by = [&report](std::initializer_list<std::pair<double, const char*>> factors) {
+    std::size_t at = 0;
+    for (const auto& [factor, times] : factors) {
+      report.findings[at++].causes = {
+          {"scaled", "", "", 0, {{"factor", factor}, {"times", std::string(times)}}}};
+    }
+  };
+  scale_by({{1.05, "21/20"}, {1.049, "1.049"}, {1.0504, "1.0504"}});
+  CHECK(contains(first_line(report), " are 21/20 times what they should be"));
+  scale_by({{1.05, "21/20"}, {0.97, "0.97"}, {1.05, "21/20"}});
+  CHECK(contains(first_line(report), " are 0.97 to 21/20 times what they should be"));
+  scale_by({{0.97, "0.97"}, {-1, "-1"}, {0.97, "0.97"}});
+  CHECK(contains(first_line(report), " are -1 to 0.97 times what they should be"));
+}
+
 TEST_CASE("findings that are one thing are counted as such") {
   comparison::CompareReport report = test::many_findings(3);
   for (comparison::ComparedFinding& finding : report.findings)
