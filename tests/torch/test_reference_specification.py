@@ -235,14 +235,14 @@ def entry(specification, kind, name):
     return found[0]
 
 
-def test_sparse_gradients_are_opaque_and_end_nothing(tmp_path):
+def test_sparse_gradients_of_bags_are_opaque_and_end_nothing(tmp_path):
     model = nn.EmbeddingBag(8, 4, mode="sum", sparse=True)
     optimizer = torch.optim.SparseAdam(list(model.parameters()))
     ids, starts = torch.tensor([1, 2, 3]), torch.tensor([0, 2])
     specification = specified(
         model, tmp_path, lambda _: model(ids, starts).sum(), optimizer=optimizer
     )
-    assert entry(specification, "output", "(model)")["opaque"] == "aten._embedding_bag"
+    assert "opaque" not in entry(specification, "output", "(model)")
     assert "opaque" in entry(specification, "param_grad", "weight")
 
 

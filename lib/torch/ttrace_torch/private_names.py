@@ -98,6 +98,8 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
     PrivateName("_all_reduce_hook", _FSDP + "_fsdp_param_group", "the mean of FSDP2"),
     PrivateName("_fqns", "torch.distributed.fsdp._flat_param", "FSDP1, which is refused"),
     PrivateName("_local_tensor", "torch.distributed.tensor.DTensor", "a DTensor's shard"),
+    PrivateName("_indices", "torch.Tensor", "where the rows of a sparse gradient belong"),
+    PrivateName("_values", "torch.Tensor", "the rows of a sparse gradient"),
     PrivateName("_StridedShard", "torch.distributed.tensor.placement_types", "FSDP2 over TP"),
     PrivateName("_NormPartial", "torch.distributed.tensor._ops._math_ops", "norms, refused"),
     PrivateName(

@@ -164,12 +164,39 @@ class TracedUpdates:
         reason = f"the GradScaler skipped the update of step {step.number}: infinite gradients"
         self._problems.note(f"{step.number}/-/param_after_step/*", reason)
 
+    def _set_apart_sparse(self, step: Step) -> None:
+        """Gives parameters whose sparse gradients are added entry by entry an optimizer of their
+        own, for which readers have no replay: nobody records how the entries were rounded."""
+        parameters = self._job.names.parameters
+        sparse = {n for n, p in parameters.items() if _is_added_entry_by_entry(p.grad)}
+        if not sparse:
+            return
+        found = []
+        for entry in step.optimizer:
+            mine = [name for name in entry["params"] if name in sparse]
+            others = [name for name in entry["params"] if name not in sparse]
+            if others or not mine:
+                found.append({**entry, "params": others})
+            if mine:
+                kind = f"{entry['type']} of sparse gradients"
+                found.append({**entry, "type": kind, "params": mine})
+        step.optimizer = found
+
     def _record_settings(self, step: Step) -> None:
         try:
             if self.watch is not None:
                 step.optimizer = self.watch.entries(step.number, self._job.names)
+                self._set_apart_sparse(step)
         except Exception as error:
             self._problems.mistake(step.number, f"step {step.number}: {describe(error)}")
+
+
+def _is_added_entry_by_entry(gradient: torch.Tensor | None) -> bool:
+    """Whether an optimizer that adds the gradient rounds an element once for each of its entries: a
+    sparse one that may have several for one element."""
+    if gradient is None or gradient.layout != torch.sparse_coo:
+        return False
+    return not gradient.is_coalesced()
 
 
 def _has_norm(step: Step) -> bool:

@@ -9,24 +9,25 @@ from ttrace_torch.specification.expressions import Expressions, Inexpressible
 from ttrace_torch.specification.graph import Value, attribute
 
 PAIR = "(complex)"
-_PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+# Complex type -> the type of its parts.
+PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
 
 
 def is_complex(value: object) -> bool:
     """Whether a value of the graph is complex."""
-    return isinstance(value, Value) and value.dtype in _PARTS
+    return isinstance(value, Value) and value.dtype in PARTS
 
 
 def leaf_of(make: Expressions, dtype: str, shape: tuple[int, ...]) -> Value:
     """A new value that the step did not compute; a complex one is read from a real leaf."""
-    if dtype not in _PARTS:
+    if dtype not in PARTS:
         return make.graph.leaf(dtype, shape)
-    return of_real(make, make.graph.leaf(_PARTS[dtype], (*shape, 2)))
+    return of_real(make, make.graph.leaf(PARTS[dtype], (*shape, 2)))
 
 
 def complex_of(make: Expressions, real: Value, imaginary: Value) -> Value:
     """The value of two parts of one shape and type."""
-    dtype = next(name for name, part in _PARTS.items() if part == real.dtype)
+    dtype = next(name for name, part in PARTS.items() if part == real.dtype)
     return make.graph.add(PAIR, (real, imaginary), dtype, real.shape)
 
 

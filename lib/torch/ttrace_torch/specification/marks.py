@@ -141,7 +141,9 @@ class Marks:
         if self._recorder.paused and key.kind != "main_grad":
             return
         if key.kind == "main_grad":
-            self.main_grads[key.name] = self._recorder.value(tensor)
+            # How sparse and complex gradients add up is not followed; they obey the others' rule.
+            if tensor.layout == torch.strided and not tensor.is_complex():
+                self.main_grads[key.name] = self._recorder.value(tensor)
             return
         if key.kind == "param_grad":
             of_name = self.raw_grads.setdefault(key.name, {})

@@ -25,6 +25,7 @@ from ttrace_torch.specification.nested import asked, listed, local, number_of, v
 from ttrace_torch.specification.operations.table import Call
 from ttrace_torch.specification.outside import constant_of, is_zero
 from ttrace_torch.specification.signature import Signature
+from ttrace_torch.specification.sparse import dense_value
 from ttrace_torch.specification.storages import Storages, apply, dtype_name, shape_of
 
 _READS_NUMBER = "aten::_local_scalar_dense"
@@ -63,7 +64,9 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             found = self.storages.read(tensor)
         except (NotImplementedError, RuntimeError):
             # No storage: a sparse tensor, or a subclass that wraps others.
-            return leaf_of(self.make, dtype_name(tensor.dtype), shape_of(tensor))
+            with self.resting():
+                dense = dense_value(tensor, self.make, self.storages)
+            return dense or leaf_of(self.make, dtype_name(tensor.dtype), shape_of(tensor))
         if found is None:
             # One float from outside may be the state of an earlier step, such as a scale of FP8.
             if not tensor.is_floating_point() and not tensor.is_complex():
@@ -199,7 +202,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._record_collective(signature, given)
             return
         targets = written or results
-        if not targets:
+        if not targets or targets[0].layout != torch.strided:  # a sparse one has no storage
             return
         if signature.name == "aten::as_strided_" and self._is_known_cut(targets[0], targets[0]):
             return

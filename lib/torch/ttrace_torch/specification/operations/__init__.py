@@ -6,6 +6,7 @@ from ttrace_torch.specification.operations import (  # noqa: F401
     constants,
     convolutions,
     elementwise,
+    embedding_bags,
     losses,
     norms,
     pooling,

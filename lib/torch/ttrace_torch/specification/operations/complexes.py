@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from ttrace_torch.specification.complexes import complex_of, conjugate, is_complex, parts_of
+from ttrace_torch.specification.complexes import (
+    PARTS,
+    complex_of,
+    conjugate,
+    is_complex,
+    parts_of,
+)
 from ttrace_torch.specification.expressions import Inexpressible
 from ttrace_torch.specification.graph import Value
-from ttrace_torch.specification.operations import elementwise  # noqa: F401
+from ttrace_torch.specification.operations import elementwise, products, reductions  # noqa: F401
 from ttrace_torch.specification.operations.table import TABLE, Call, operation
 
 
@@ -79,6 +85,38 @@ def _negated(call: Call, x: Value) -> Value:
     return complex_of(make, *(make.unary("negate", part) for part in parts_of(make, x)))
 
 
+def _of_parts(call: Call) -> Call:
+    """A call of the same operation whose result is one part of this one's."""
+    return Call(call.make, [PARTS[dtype] for dtype in call.dtypes], call.shapes, call.overload)
+
+
+def _part_by_part(name: str) -> Callable[..., Value]:
+    """An operation that does the same to both parts."""
+    plain = TABLE[name]
+
+    def translated(call: Call, x: Value, *args: Any, **kwargs: Any) -> Value:
+        parts = parts_of(call.make, x)
+        return complex_of(
+            call.make, *(plain(_of_parts(call), part, *args, **kwargs) for part in parts)
+        )
+
+    return translated
+
+
+def _product_of_matrices(name: str) -> Callable[..., Value]:
+    plain = TABLE[name]
+
+    def translated(call: Call, x: Value, mat2: Value) -> Value:
+        make, of_parts = call.make, _of_parts(call)
+        (a, b), (c, d) = parts_of(make, x), parts_of(make, mat2)
+        real = make.binary("subtract", plain(of_parts, a, c), plain(of_parts, b, d))
+        return complex_of(
+            make, real, make.binary("add", plain(of_parts, a, d), plain(of_parts, b, c))
+        )
+
+    return translated
+
+
 def _also_complex(name: str, translation: Callable[..., Value]) -> None:
     """Registers what an operation does with complex results beside what it does with others."""
     plain = TABLE[name]
@@ -94,3 +132,7 @@ _also_complex("mul", _multiplied)
 _also_complex("add", _added("add"))
 _also_complex("sub", _added("subtract"))
 _also_complex("neg", _negated)
+for _linear in ("sum", "mean"):
+    _also_complex(_linear, _part_by_part(_linear))
+for _product in ("mm", "bmm"):
+    _also_complex(_product, _product_of_matrices(_product))

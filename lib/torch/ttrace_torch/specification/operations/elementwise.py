@@ -318,8 +318,13 @@ def _softplus(call: Call, x: Value, beta: float = 1, threshold: float = 20) -> V
     return call.make.unary("softplus", x, call.dtype)
 
 
+@operation("log_sigmoid")
+def _log_sigmoid(call: Call, x: Value) -> Value | None:
+    return _log_sigmoid_forward(call, x)[0]
+
+
 @operation("log_sigmoid_forward")
-def _log_sigmoid(call: Call, x: Value) -> tuple[Value | None, ...]:
+def _log_sigmoid_forward(call: Call, x: Value) -> tuple[Value | None, ...]:
     make = call.make
     return make.unary("negate", make.unary("softplus", make.unary("negate", x))), None
 
