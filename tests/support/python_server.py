@@ -38,7 +38,10 @@ def preload() -> None:
     # What a first optimizer step imports.
     torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]).step()
     gc.collect()
-    gc.freeze()
+    # The interpreter does not collect what is frozen, and Triton, which torch for GPUs brings,
+    # complains on standard error of each of its objects that is left when a program ends.
+    if "triton" not in sys.modules:
+        gc.freeze()
 
 
 def next_program() -> dict | None:
