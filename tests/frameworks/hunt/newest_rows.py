@@ -146,6 +146,17 @@ ROWS = [
     ),
     *peft_rows("PromptTuningConfig", None, **VIRTUAL),
     *peft_rows("PrefixTuningConfig", None, **VIRTUAL),
+    *peft_rows("PromptEncoderConfig", None, **VIRTUAL, encoder_hidden_size=16),
+    *[
+        {**row, "row": f"{row['row']}_lstm"}
+        for row in peft_rows(
+            "PromptEncoderConfig",
+            None,
+            **VIRTUAL,
+            encoder_hidden_size=16,
+            encoder_reparameterization_type="LSTM",
+        )
+    ],
     # trl.
     model_row("trl 1.16.0 dpo", {**PREFERENCES, "trainer": "DPO"}),
     model_row("trl 1.16.0 reward", {**PREFERENCES, "trainer": "Reward"}),
