@@ -117,7 +117,9 @@ std::string describe_runs(const CompareReport& report) {
 // One clause a step: the first that is wrong, and how it goes on.
 std::string describe_steps(const CompareReport& report) {
   std::map<std::uint64_t, double> worst;
+  std::set<std::uint64_t> unsettled;  // some update is off, and was not judged
   for (const TensorComparison& result : report.results) {
+    if (result.outcome == Outcome::kNotJudged && result.spread) unsettled.insert(result.key.step);
     double& used = worst.emplace(result.key.step, 0).first->second;
     if (!judge::is_bad(result.outcome)) continue;
     const bool has_number = result.comparison && result.outcome == Outcome::kDiverged;
@@ -133,11 +135,12 @@ std::string describe_steps(const CompareReport& report) {
       text += concat(" · and ", worst.size() - base::kShown.steps, " more");
       break;
     }
-    const char* how = used == 0                ? "right"
-                      : before == 0            ? "first wrong"
-                      : used > kGrows * before ? "growing"
-                      : before > kGrows * used ? "shrinking"
-                                               : "steady";
+    const char* how = used == 0 && unsettled.contains(step) ? "right but for updates not judged"
+                      : used == 0                           ? "right"
+                      : before == 0                         ? "first wrong"
+                      : used > kGrows * before              ? "growing"
+                      : before > kGrows * used              ? "shrinking"
+                                                            : "steady";
     text += concat(text.empty() ? "" : " · ", step, " ", how);
     if (used > 1 && std::isfinite(used)) text += concat(" (", base::short_number(used), " ×)");
     before = used;

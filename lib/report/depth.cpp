@@ -145,13 +145,13 @@ std::string describe_right_before(const comparison::CompareReport& report, std::
   for (const Band& band : bands()) {
     if (is_of(band, first)) break;
     std::size_t match = 0;
-    std::size_t bad = 0;
+    std::size_t other = 0;
     for (const TensorComparison& result : report.results) {
       if (result.key.step != step || !is_of(band, result.key.kind)) continue;
       match += result.outcome == Outcome::kMatch ? 1 : 0;
-      bad += judge::is_bad(result.outcome) ? 1 : 0;
+      other += judge::is_bad(result.outcome) || result.outcome == Outcome::kNotJudged ? 1 : 0;
     }
-    if (match > 0 && bad == 0) right.emplace_back(band.words);
+    if (match > 0 && other == 0) right.emplace_back(band.words);
   }
   // What is said of the raw gradients holds for those of activations.
   if (std::find(right.begin(), right.end(), "raw gradients") != right.end()) {

@@ -14,6 +14,7 @@ namespace ttrace::report {
 std::string depth_picture(const comparison::CompareReport& report, std::uint64_t step);
 
 // "parameters, forward and loss": what comes before `phase` in the step and is right as a whole.
+// What holds tensors that were not judged is not named.
 std::string describe_right_before(const comparison::CompareReport& report, std::uint64_t step,
                                   trace::Kind first);
 

@@ -49,6 +49,10 @@ answer::CauseValues common_values(const ToldFinding& finding) {
   return values;
 }
 
+// After updates that were not judged. What is wrong stands on the screen: with both, the sentence
+// would be cut.
+constexpr std::string_view kFirstAfter = ": {phase}, step {step}[, {place}]";
+
 // What is said where no cause is known, by outcome.
 std::string_view template_of(std::string_view outcome) {
   if (outcome == "replica_conflict") {
@@ -84,6 +88,9 @@ std::vector<std::string> describe_made_from(const comparison::CompareReport& rep
 
 std::string sentence_with(const ToldFinding& finding, const answer::CauseValues& values) {
   if (finding.cause != nullptr) return sentence_of(*finding.cause, values);
+  if (!finding.updates.empty()) {
+    return base::concat(finding.updates, *filled(kFirstAfter, values));
+  }
   return filled(template_of(finding.outcome), values)
       .value_or(concat("first wrong is ", base::printable(describe_subject(finding.tensors))));
 }
@@ -136,6 +143,7 @@ std::string sentence_of(const ToldFinding& finding) {
 Headlines::Headlines(const comparison::CompareReport& report) : report_(report) {
   for (const comparison::TensorComparison& one : report.results) {
     if (one.outcome != judge::Outcome::kExtra) all_[{one.key.step, one.key.kind}].add(one.key);
+    if (one.outcome == judge::Outcome::kNotJudged && one.spread) ++spread_updates_[one.key.step];
   }
 }
 
@@ -146,6 +154,16 @@ const AllOfKind* Headlines::all_of(std::uint64_t step, trace::Kind kind) const {
 
 bool Headlines::is_first_step(std::uint64_t step) const {
   return report_.reference.steps.empty() || step == report_.reference.steps.front();
+}
+
+std::string Headlines::describe_updates_before(std::uint64_t step) const {
+  if (spread_updates_.empty() || spread_updates_.begin()->first >= step) return "";
+  const auto& [updated, count] = *spread_updates_.begin();
+  const AllOfKind* const all = all_of(updated, trace::Kind::kParamAfterStep);
+  return concat(count, " of ", base::plural(all == nullptr ? count : all->names(), "update"),
+                " of step ", updated, count == 1 ? " is" : " are",
+                " off without a wrong gradient, and cannot be replayed; first wrong after ",
+                count == 1 ? "it" : "them");
 }
 
 std::string Headlines::of(const FindingGroup& group) const {
@@ -177,6 +195,10 @@ std::string Headlines::of(const FindingGroup& group) const {
   told.reason = result.reason;
   told.made_from = describe_made_from(report_, shown);
   told.mesh = report_.candidate.mesh;
+  if (told.cause == nullptr && result.outcome == judge::Outcome::kDiverged &&
+      group.findings.front() == 0) {
+    told.updates = describe_updates_before(result.key.step);
+  }
   return sentence_of(told);
 }
 

@@ -28,6 +28,8 @@ struct ToldFinding {
   std::string reason = {};                  // of a tensor that cannot be compared
   std::vector<std::string> made_from = {};  // what it was made from and is right, in words
   std::vector<trace::MeshAxis> mesh = {};   // of the run
+  // Of an earlier step that are off and were not judged: a sentence that lacks what is wrong.
+  std::string updates = {};
 };
 
 std::string sentence_of(const ToldFinding& finding);
@@ -47,9 +49,13 @@ class Headlines {
  private:
   const AllOfKind* all_of(std::uint64_t step, trace::Kind kind) const;
   bool is_first_step(std::uint64_t step) const;
+  // "16 of 53 updates of step 0 are off ...; first wrong after them", of the
+  // first step before `step` that has such updates, or empty.
+  std::string describe_updates_before(std::uint64_t step) const;
 
   const comparison::CompareReport& report_;
   std::map<std::pair<std::uint64_t, trace::Kind>, AllOfKind> all_;
+  std::map<std::uint64_t, std::size_t> spread_updates_;  // how many were not judged, by step
 };
 
 }  // namespace ttrace::report

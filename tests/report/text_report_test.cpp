@@ -128,6 +128,43 @@ TEST_CASE("a sentence over findings scaled by several factors says from which to
   CHECK(contains(first_line(report), " are -1 to 0.97 times what they should be"));
 }
 
+TEST_CASE("updates that are off and were not judged stand before what goes wrong after them") {
+  comparison::CompareReport report = test::many_findings(2);
+  for (comparison::TensorComparison& result : report.results) result.key.step = 1;
+  for (const char* name : {"a", "b", "c"}) {
+    report.results.push_back(
+        test::compared(name, {1, 2}, {1, 2}, judge::Outcome::kMatch, trace::Kind::kParamAfterStep));
+    report.results.push_back(report.results.back());
+    report.results.back().key.step = 1;
+    report.results.back().key.kind = trace::Kind::kParam;
+  }
+  report.reference.steps = {0, 1};
+  CHECK(contains(screen_of(report), "; parameters are right"));
+  CHECK(contains(screen_of(report), "\n  steps    0 right · 1 first wrong"));
+
+  comparison::TensorComparison& update = report.results[2];
+  comparison::TensorComparison& next = report.results[3];
+  update.outcome = next.outcome = judge::Outcome::kNotJudged;
+  CHECK(contains(first_line(report), "DIVERGED  first wrong is the output of fc0"));
+  update.spread = true;
+  CHECK(contains(first_line(report),
+                 "DIVERGED  1 of 3 updates of step 0 is off without a wrong "
+                 "gradient, and cannot be replayed; first wrong after it: forward, step 1"));
+  CHECK_FALSE(contains(screen_of(report), "parameters are right"));
+  CHECK(contains(screen_of(report),
+                 "\n  steps    0 right but for updates not judged · 1 first wrong"));
+  CHECK(contains(screen_of(report), "first wrong is the output of fc1"));
+  report.results[4].outcome = judge::Outcome::kNotJudged;
+  report.results[4].spread = true;
+  CHECK(contains(first_line(report),
+                 "DIVERGED  2 of 3 updates of step 0 are off without a wrong "
+                 "gradient, and cannot be replayed; first wrong after them: forward, step 1"));
+  // What goes wrong in the same step is no consequence.
+  for (comparison::TensorComparison& result : report.results) result.key.step = 1;
+  CHECK(contains(first_line(report), "DIVERGED  first wrong is the output of fc0"));
+  CHECK(contains(first_line(report), "; no known cause fits"));
+}
+
 TEST_CASE("findings that are one thing are counted as such") {
   comparison::CompareReport report = test::many_findings(3);
   for (comparison::ComparedFinding& finding : report.findings)
