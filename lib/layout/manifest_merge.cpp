@@ -244,10 +244,4 @@ MergedManifest ManifestMerge::finish() {
   return merged;
 }
 
-MergedManifest merge_manifests(const std::map<std::uint64_t, trace::Manifest>& parts) {
-  ManifestMerge all;
-  for (const auto& [rank, part] : parts) all.add(rank, part);
-  return all.finish();
-}
-
 }  // namespace ttrace::layout

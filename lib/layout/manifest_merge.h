@@ -125,7 +125,4 @@ class ManifestMerge {
   std::string other_meshes_;
 };
 
-// Merges the manifests of all ranks. Throws as ManifestMerge::finish.
-MergedManifest merge_manifests(const std::map<std::uint64_t, trace::Manifest>& parts);
-
 }  // namespace ttrace::layout

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "measure/sections.h"
-#include "measure/update_sections.h"
 
 namespace ttrace::measure {
 namespace {
@@ -103,15 +102,6 @@ UpdateMeasurement merge_sections(std::vector<UpdateMeasurement> sections) {
   for (const BlockStats& block : whole.blocks) whole.total.merge(block.stats);
   if (const auto& largest = whole.total.largest) whole.largest_place = places.at(largest->at);
   return whole;
-}
-
-UpdateMeasurement measure_update(const Backend& backend, const UpdateTensors& tensors,
-                                 const UpdateStep& step) {
-  std::vector<UpdateMeasurement> measured;
-  for (const tensor::Box& section : sections_of(tensors.after.view->shape)) {
-    measured.push_back(measure_update_section(backend, tensors, step, section));
-  }
-  return merge_sections(std::move(measured));
 }
 
 double squared_norm(const TensorRef& tensor) {

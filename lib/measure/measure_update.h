@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "measure/measure.h"
 #include "measure/optimizer/step.h"
@@ -34,10 +35,13 @@ struct UpdateMeasurement {
   std::uint64_t bytes_read = 0;
 };
 
-// Classifies non-finite values by position, as `measure` does. Throws an input error if a shard
-// cannot be read.
-UpdateMeasurement measure_update(const Backend& backend, const UpdateTensors& tensors,
-                                 const UpdateStep& step);
+// Measures one section (sections.h) of the parameter. Classifies non-finite values by position, as
+// `measure` does. Throws an input error if a shard cannot be read.
+UpdateMeasurement measure_update_section(const Backend& backend, const UpdateTensors& tensors,
+                                         const UpdateStep& step, const tensor::Box& section);
+
+// Adds up all sections of a parameter, in their order.
+UpdateMeasurement merge_sections(std::vector<UpdateMeasurement> sections);
 
 // Returns Σ x² over the finite elements of a floating-point tensor.
 double squared_norm(const TensorRef& tensor);

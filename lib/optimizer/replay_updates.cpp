@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "measure/update_sections.h"
+#include "measure/measure_update.h"
 #include "optimizer/update_plan.h"
 
 namespace ttrace::optimizer {

@@ -1,7 +1,6 @@
 #include "synth/random.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <initializer_list>
@@ -53,29 +52,6 @@ void check(const tensor::Shape& shape, const tensor::Box& box, std::size_t size)
   }
 }
 
-// Fills `out` with make(word) for every element. Works in blocks small enough to stay in the cache.
-template <typename Value, typename Make>
-void fill(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
-          std::span<Value> out, const Make& make) {
-  check(shape, box, out.size());
-  std::array<std::uint32_t, 4096> words{};
-  std::size_t done = 0;
-  // Rows of the last dimension are contiguous in the tensor; larger boxes may not be.
-  tensor::Box row = box;
-  if (!row.extent.empty()) row.extent.back() = std::min<std::uint64_t>(row.extent.back(), 1);
-  const std::uint64_t length = box.extent.empty() ? 1 : box.extent.back();
-  tensor::for_each_sub_box(row, 1, [&](const tensor::Box& one) {
-    const std::uint64_t first = tensor::position(shape, one.origin);
-    for (std::uint64_t at = 0; at < length; at += words.size()) {
-      const auto count =
-          static_cast<std::size_t>(std::min<std::uint64_t>(words.size(), length - at));
-      const std::span<std::uint32_t> some(words.data(), count);
-      stream.words(first + at, some);
-      for (const std::uint32_t word : some) out[done++] = make(word);
-    }
-  });
-}
-
 }  // namespace
 
 RandomWords philox4x32(Counter counter, std::uint64_t key) {
@@ -89,22 +65,6 @@ RandomWords philox4x32(Counter counter, std::uint64_t key) {
     k1 += kWeyl[1];
   }
   return counter;
-}
-
-Stream Stream::of_tensor(std::uint64_t seed, std::string_view name) {
-  return Stream(key_of({"tensor", std::to_string(seed), name}));
-}
-
-Stream Stream::of_noise(std::uint64_t seed, std::uint64_t step, std::string_view microbatch,
-                        std::uint64_t call, std::string_view name) {
-  return Stream(key_of({"noise", std::to_string(seed), std::to_string(step), microbatch,
-                        std::to_string(call), name}));
-}
-
-Stream Stream::of_plan(std::uint64_t seed, std::string_view kind, std::uint64_t step,
-                       std::uint64_t microbatch, std::uint64_t call, std::string_view name) {
-  return Stream(key_of({"plan", std::to_string(seed), kind, std::to_string(step),
-                        std::to_string(microbatch), std::to_string(call), name}));
 }
 
 Stream Stream::of_synthetic(std::uint64_t seed, std::string_view purpose, std::string_view what) {
@@ -176,19 +136,18 @@ float normal(std::uint32_t word, double mean, double std_dev) {
   return static_cast<float>(mean + std_dev * (normal_units(word) * 0x1p-28));
 }
 
-void fill_normal(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
-                 double mean, double std_dev, std::span<float> out) {
-  fill(stream, shape, box, out, [&](std::uint32_t word) { return normal(word, mean, std_dev); });
-}
-
-void fill_uniform(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
-                  std::span<float> out) {
-  fill(stream, shape, box, out, uniform);
-}
-
 void fill_random_words(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
                        std::span<std::uint32_t> out) {
-  fill(stream, shape, box, out, [](std::uint32_t word) { return word; });
+  check(shape, box, out.size());
+  // Rows of the last dimension are contiguous in the tensor; larger boxes may not be.
+  tensor::Box row = box;
+  if (!row.extent.empty()) row.extent.back() = std::min<std::uint64_t>(row.extent.back(), 1);
+  const std::size_t length = box.extent.empty() ? 1 : box.extent.back();
+  std::size_t done = 0;
+  tensor::for_each_sub_box(row, 1, [&](const tensor::Box& one) {
+    stream.words(tensor::position(shape, one.origin), out.subspan(done, length));
+    done += length;
+  });
 }
 
 }  // namespace ttrace::synth

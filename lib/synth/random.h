@@ -26,23 +26,9 @@ class Stream {
  public:
   explicit Stream(std::uint64_t key) : key_(key) {}
 
-  // The values of the tensor `name`.
-  static Stream of_tensor(std::uint64_t seed, std::string_view name);
-
-  // The perturbation of the output `name` in a noise run. `microbatch`: its number in decimal.
-  static Stream of_noise(std::uint64_t seed, std::uint64_t step, std::string_view microbatch,
-                         std::uint64_t call, std::string_view name);
-
-  // The values with which a plan overwrites a tensor during a run: `kind` is "input" or
-  // "grad_output", `microbatch` its global number, `name` the name of the module's tensor.
-  static Stream of_plan(std::uint64_t seed, std::string_view kind, std::uint64_t step,
-                        std::uint64_t microbatch, std::uint64_t call, std::string_view name);
-
   // For synthetic traces: `purpose` is "synth", "synth_noise", ..., `what` the path of a dataset
   // (schemas/synth-v1.md).
   static Stream of_synthetic(std::uint64_t seed, std::string_view purpose, std::string_view what);
-
-  std::uint64_t key() const { return key_; }
 
   // Writes the words first, first + 1, ... to `out`. The index of the last must be at most 2^64
   // - 1.
@@ -70,19 +56,10 @@ std::int32_t normal_units(std::uint32_t word);
 // mean + std_dev · n, computed in binary64 and rounded to binary32.
 float normal(std::uint32_t word, double mean, double std_dev);
 
-// Fills `out` with the values of `box` in a tensor of `shape`, in row-major order: normal numbers
-// with this mean and standard deviation. The value of an element depends only on its row-major
-// index in the whole tensor, so every rank can compute its shard and all layouts agree. Throws an
-// input error if the box is not within the shape, the shape has more than 2^64 - 1 elements, or
-// `out` has another size than the box.
-void fill_normal(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
-                 double mean, double std_dev, std::span<float> out);
-
-// The same with uniform numbers in [-1, 1).
-void fill_uniform(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
-                  std::span<float> out);
-
-// The same with the words of the stream.
+// Fills `out` with the words of the stream for `box` in a tensor of `shape`, in row-major order.
+// The word of an element depends only on its row-major index in the whole tensor, so every rank can
+// compute its shard and all layouts agree. Throws an input error if the box is not within the
+// shape, the shape has more than 2^64 - 1 elements, or `out` has another size than the box.
 void fill_random_words(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
                        std::span<std::uint32_t> out);
 

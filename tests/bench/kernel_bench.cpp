@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,10 +28,10 @@ constexpr std::size_t kDifferent = std::size_t{1} << 20;  // elements; more woul
 // Normal numbers, as weights are.
 std::vector<std::byte> stored_numbers(tensor::DType dtype, std::size_t count, std::uint64_t seed) {
   const std::size_t different = std::min(count, kDifferent);
-  std::vector<float> numbers(different);
-  synth::fill_normal(synth::Stream::of_synthetic(seed, "synth", "kernel_bench"), {different},
-                     tensor::whole({different}), 0, 1, numbers);
-  const std::vector<double> values(numbers.begin(), numbers.end());
+  std::vector<std::uint32_t> words(different);
+  synth::Stream::of_synthetic(seed, "synth", "kernel_bench").words(0, words);
+  std::vector<double> values;
+  for (const std::uint32_t word : words) values.push_back(double{synth::normal(word, 0, 1)});
   std::vector<std::byte> once(different * tensor::element_bytes(dtype));
   tensor::encode_floats(dtype, values, once);
   std::vector<std::byte> bytes(count * tensor::element_bytes(dtype));

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "layout/manifest_merge.h"
+#include "layout/merge_manifests.h"
 #include "support/catch.h"
 
 namespace ttrace::layout::manifest_merge_corpus_test {
@@ -14,6 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+using test::merge_manifests;
 
 std::vector<fs::path> corpus() {
   const fs::path folder = fs::path(TTRACE_SOURCE_DIR) / "tests/conformance/manifest_merge";

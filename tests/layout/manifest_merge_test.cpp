@@ -1,6 +1,7 @@
 #include "layout/manifest_merge.h"
 
 #include "base/refusal.h"
+#include "layout/merge_manifests.h"
 #include "support/memory_trace.h"
 
 namespace ttrace::layout::manifest_merge_test {
@@ -9,6 +10,7 @@ namespace {
 using test::check_refused;
 using test::contains;
 using test::make_mesh;
+using test::merge_manifests;
 using trace::Flat;
 using trace::Manifest;
 using trace::Only;

@@ -50,7 +50,7 @@ TEST_CASE("an index of another score is none of them") {
        std::vector<std::vector<double>>{{0, 1, 2, 3}, {1, 2, 0, 3}, {1, 5, 4, 3}, {5, 4, 3, 2}}) {
     const ExpressionJudgement judgement = top_four(masked, chosen);
     CHECK_FALSE(judgement.follows());
-    CHECK(judgement.first_unequal.has_value());
+    CHECK(judgement.unequal > 0);
   }
   CHECK_FALSE(top_four({0, 7, 1, 0, 0, 0}, {1, 5, 0, 3}).follows());
 }

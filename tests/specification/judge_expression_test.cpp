@@ -275,7 +275,6 @@ TEST_CASE("values that are not finite must be so on both sides") {
   const auto wrong = linear.judge(linear.with(70, inf), Products::kProbed);
   CHECK_FALSE(wrong.follows());
   CHECK(wrong.non_finite == 1);
-  CHECK(wrong.first_unequal == tensor::Shape{0, 1, 6});
 
   const Specification specification =
       test::one_pattern({R"("dtype": "float32", "shape": [4])"},
@@ -339,7 +338,7 @@ TEST_CASE("integers must be equal, but for ties that rounding breaks") {
   const auto wrong = judge_expression(test::last_expression(exact), {&ids, 1},
                                       Value::of({3}, {-1, -2, -4}), DType::kInt64, {});
   CHECK_FALSE(wrong.follows());
-  CHECK(wrong.first_unequal == tensor::Shape{2});
+  CHECK(wrong.unequal == 1);
 }
 
 TEST_CASE("zeros must be zeros where nothing is rounded") {

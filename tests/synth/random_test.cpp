@@ -19,10 +19,11 @@ namespace ttrace::synth::random_test {
 namespace {
 
 constexpr double kUnit = 0x1p-28;
+const Stream kStream = Stream::of_synthetic(1, "synth", "normal_test");
 
 std::vector<std::uint32_t> some_words(std::size_t count) {
   std::vector<std::uint32_t> words(count);
-  Stream::of_tensor(1, "normal_test").words(0, words);
+  kStream.words(0, words);
   return words;
 }
 
@@ -91,24 +92,22 @@ TEST_CASE("the sign is the top bit and nothing else") {
   }
 }
 
-const Stream kStream = Stream::of_tensor(7, "weight");
-
-std::vector<float> part_of(const tensor::Shape& shape, const tensor::Box& box) {
-  std::vector<float> values(tensor::volume(box));
-  fill_normal(kStream, shape, box, 0, 0.02, values);
-  return values;
+std::vector<std::uint32_t> part_of(const tensor::Shape& shape, const tensor::Box& box) {
+  std::vector<std::uint32_t> words(tensor::volume(box));
+  fill_random_words(kStream, shape, box, words);
+  return words;
 }
 
 TEST_CASE("a part has the elements that the whole has there") {
   const tensor::Shape shape = {5, 7, 6};
-  const std::vector<float> all = part_of(shape, tensor::whole(shape));
+  const std::vector<std::uint32_t> all = part_of(shape, tensor::whole(shape));
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     tensor::Box box{{}, {}};
     for (std::size_t d = 0; d < 3; ++d) {
       box.origin.push_back((seed * (d + 3)) % (shape[d] + 1));
       box.extent.push_back((seed / (d + 1)) % (shape[d] - box.origin[d] + 1));
     }
-    const std::vector<float> part = part_of(shape, box);
+    const std::vector<std::uint32_t> part = part_of(shape, box);
     bool same = true;
     for (std::uint64_t i = 0; i < part.size(); ++i) {
       const tensor::Shape point = tensor::coordinates(box, i);
@@ -122,11 +121,9 @@ TEST_CASE("a part has the elements that the whole has there") {
 TEST_CASE("a part of a tensor far larger than the memory is made alone") {
   const std::uint64_t rows = std::uint64_t{1} << 40;
   const tensor::Shape shape = {rows, 1'000'000};
-  const std::vector<float> row = part_of(shape, {{rows - 1, 999'990}, {1, 10}});
-  std::vector<float> expected(10);
-  const std::uint64_t first = rows * 1'000'000 - 10;
-  fill_normal(kStream, {first + 10}, {{first}, {10}}, 0, 0.02, expected);
-  CHECK(row == expected);
+  std::vector<std::uint32_t> expected(10);
+  kStream.words(rows * 1'000'000 - 10, expected);
+  CHECK(part_of(shape, {{rows - 1, 999'990}, {1, 10}}) == expected);
 }
 
 TEST_CASE("a 0-d tensor has one element, an empty one none") {
@@ -136,9 +133,9 @@ TEST_CASE("a 0-d tensor has one element, an empty one none") {
 }
 
 TEST_CASE("what is no part of the tensor is refused") {
-  std::vector<float> values(4);
+  std::vector<std::uint32_t> words(4);
   const auto fill_with = [&](const tensor::Shape& shape, const tensor::Box& box) {
-    fill_uniform(kStream, shape, box, values);
+    fill_random_words(kStream, shape, box, words);
   };
   CHECK_NOTHROW(fill_with({4}, {{0}, {4}}));
   CHECK_THROWS_AS(fill_with({4}, {{1}, {4}}), base::Error);
@@ -189,22 +186,6 @@ TEST_CASE("FNV-1a gives the hashes that its authors publish") {
   CHECK(base::fnv1a("foobar") == 0x85944171f73967e8);
 }
 
-TEST_CASE("the keys of tensors, of noise and of plans are the collector's") {
-  for (const auto& line : lines_of("tensor")) {
-    CHECK(Stream::of_tensor(std::stoull(line[1]), line[2]).key() == hexadecimal(line[3]));
-  }
-  for (const auto& line : lines_of("noise")) {
-    const Stream stream = Stream::of_noise(std::stoull(line[1]), std::stoull(line[2]), line[3],
-                                           std::stoull(line[4]), line[5]);
-    CHECK(stream.key() == hexadecimal(line[6]));
-  }
-  for (const auto& line : lines_of("plan")) {
-    const Stream stream = Stream::of_plan(std::stoull(line[1]), line[2], std::stoull(line[3]),
-                                          std::stoull(line[4]), std::stoull(line[5]), line[6]);
-    CHECK(stream.key() == hexadecimal(line[7]));
-  }
-}
-
 TEST_CASE("single values are the collector's, to the bit") {
   for (const auto& line : lines_of("uniform")) {
     CHECK(std::bit_cast<std::uint32_t>(uniform(word_at(line[1], line[2]))) == word(line[3]));
@@ -220,16 +201,12 @@ TEST_CASE("long stretches of values are the collector's, to the bit") {
     CAPTURE(line[1], line[5]);
     const Stream stream(hexadecimal(line[2]));
     const std::uint64_t first = std::stoull(line[5]);
-    std::vector<float> values(std::stoull(line[6]));
-    const tensor::Box box{{first}, {values.size()}};
-    if (line[1] == "uniform") {
-      fill_uniform(stream, {first + values.size()}, box, values);
-    } else {
-      fill_normal(stream, {first + values.size()}, box, std::stod(line[3]), std::stod(line[4]),
-                  values);
-    }
+    std::vector<std::uint32_t> words(std::stoull(line[6]));
+    fill_random_words(stream, {first + words.size()}, {{first}, {words.size()}}, words);
     std::string bytes;
-    for (const float value : values) {
+    for (const std::uint32_t one : words) {
+      const float value =
+          line[1] == "uniform" ? uniform(one) : normal(one, std::stod(line[3]), std::stod(line[4]));
       const auto bits = std::bit_cast<std::uint32_t>(value);
       for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(bits >> shift);
     }

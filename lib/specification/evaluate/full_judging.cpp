@@ -97,9 +97,6 @@ void FullJudging::compare(ExpressionJudgement& judgement) {
   });
   judgement.equal_bits = true;
   for (const RowDifference& part : parts) {
-    if (part.non_finite > 0 && judgement.non_finite == 0) {
-      judgement.first_unequal = tensor::coordinates(tensor::whole(recorded_.shape()), part.first);
-    }
     judgement.non_finite += part.non_finite;
     judgement.endless += part.endless;
     judgement.equal_bits = judgement.equal_bits && part.equal;
@@ -285,7 +282,7 @@ FullJudging::RowDifference FullJudging::compare_any(std::uint64_t r, const doubl
     const int kind = class_of(c[i]);
     part.left_out = part.left_out || kind != 0;
     if (kind != class_of(e)) {
-      if (part.non_finite++ == 0) part.first = r * columns_ + i;
+      ++part.non_finite;
       part.equal = false;
       part.left_out = true;
       continue;

@@ -49,7 +49,6 @@ class FullJudging {
   struct RowDifference {
     double product = 0;
     std::uint64_t non_finite = 0;
-    std::uint64_t first = 0;  // of those
     std::uint64_t endless = 0;
     bool equal = true;
     bool left_out = false;  // an element that is not finite, on one side or on both

@@ -118,10 +118,6 @@ void require_same_shape(const Value& expected, const Value& recorded) {
                           ", its expression gives ", describe_shape(expected.shape()));
 }
 
-tensor::Shape place_of(const Value& value, std::uint64_t element) {
-  return tensor::coordinates(tensor::whole(value.shape()), element);
-}
-
 std::vector<std::uint64_t> different_elements(const Value& one, const Value& other) {
   std::vector<std::uint64_t> different;
   for (std::uint64_t i = 0; i < one.size(); ++i) {
@@ -177,7 +173,6 @@ void judge_exactly(const Expression& expression, std::span<const Value> leaves,
   const bool has_ties = !scores && leave_out_ties(expression, leaves, expected, options, unequal);
   judgement.unequal = unequal.size();
   if (unequal.empty()) return;
-  judgement.first_unequal = place_of(recorded, unequal.front());
   if (has_rounding(expression)) {
     const std::uint32_t wanted[] = {expression.result,
                                     scores ? scores->value() : expression.result};

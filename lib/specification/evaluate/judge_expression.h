@@ -70,8 +70,7 @@ struct ExpressionJudgement {
   std::uint64_t endless = 0;  // elements that are NaN or +infinity on both sides
   // Integers and booleans that differ, other than by choosing another one of equal scores.
   std::uint64_t unequal = 0;
-  std::uint64_t undecided = 0;                 // of them, as many may follow from rounding (ties)
-  std::optional<tensor::Shape> first_unequal;  // of either kind
+  std::uint64_t undecided = 0;  // of them, as many may follow from rounding (ties)
 
   std::uint64_t small_elements_beyond = 0;  // in bands beyond kBandMultiplier times their bound
   std::uint64_t rows_beyond = 0;            // rows beyond kRowMultiplier times their bound

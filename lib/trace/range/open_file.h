@@ -12,8 +12,6 @@ struct OpenFile {
   std::uint64_t end = 0;      // size of the file when it was opened
   timespec changed = {0, 0};  // and when it had last been written
 
-  // Whether the file has its size and time of then.
-  bool is_unchanged() const;
   // Throws an input error naming `what` if the file has been written since.
   void require_unchanged(const std::string& what) const;
 };

@@ -1,4 +1,4 @@
-#include "measure/update_sections.h"
+#include "measure/measure_update.h"
 
 #include <vector>
 
@@ -6,7 +6,7 @@
 #include "property/random.h"
 #include "support/memory_trace.h"
 
-namespace ttrace::measure::update_sections_test {
+namespace ttrace::measure::measure_update_test {
 namespace {
 
 using test::make_entry;
@@ -45,7 +45,8 @@ TEST_CASE("sections of an update add up to the whole", "[replay]") {
   step.rounding.smallest = smallest_rounding(tensor::DType::kFloat32);
   step.rounding.largest = largest_finite(tensor::DType::kFloat32);
 
-  const UpdateMeasurement whole = measure_update(cpu_backend(), tensors, step);
+  const UpdateMeasurement whole =
+      measure_update_section(cpu_backend(), tensors, step, tensor::whole(shape));
   CHECK(whole.total.unequal == 2);
   std::vector<UpdateMeasurement> sections;
   for (const auto& [first, rows] :
@@ -75,4 +76,4 @@ TEST_CASE("sections of an update add up to the whole", "[replay]") {
 }
 
 }  // namespace
-}  // namespace ttrace::measure::update_sections_test
+}  // namespace ttrace::measure::measure_update_test
