@@ -35,6 +35,26 @@ double norm_of(const Sketch& sketch) {
   return std::sqrt(sum);
 }
 
+// Reads two tensors of one shape box by box, until `holds` is false of their values.
+template <typename Holds>
+bool all_boxes(const TensorRef& a, const TensorRef& b, const Holds& holds) {
+  const auto reader_a = a.open(Replicas::kFirstOnly);
+  const auto reader_b = b.open(Replicas::kFirstOnly);
+  bool all = true;
+  std::vector<double> values_a;
+  std::vector<double> values_b;
+  tensor::for_each_sub_box(tensor::whole(a.view->shape), kReadElements,
+                           [&](const tensor::Box& box) {
+                             if (!all) return;
+                             values_a.resize(tensor::volume(box));
+                             values_b.resize(values_a.size());
+                             reader_a->read(box, values_a);
+                             reader_b->read(box, values_b);
+                             all = holds(values_a, values_b);
+                           });
+  return all;
+}
+
 }  // namespace
 
 std::uint64_t hash_of(const std::vector<std::uint64_t>& hashes) {
@@ -103,28 +123,23 @@ double sketch_distance(const Sketch& a, const Sketch& b) {
 }
 
 bool same_values(const TensorRef& a, const TensorRef& b) {
-  const auto reader_a = a.open(Replicas::kFirstOnly);
-  const auto reader_b = b.open(Replicas::kFirstOnly);
   const tensor::DType coarser = tensor::epsilon(a.view->dtype) > tensor::epsilon(b.view->dtype)
                                     ? a.view->dtype
                                     : b.view->dtype;
-  bool same = true;
-  std::vector<double> values_a;
-  std::vector<double> values_b;
-  tensor::for_each_sub_box(tensor::whole(a.view->shape), kReadElements,
-                           [&](const tensor::Box& box) {
-                             if (!same) return;
-                             values_a.resize(tensor::volume(box));
-                             values_b.resize(values_a.size());
-                             reader_a->read(box, values_a);
-                             reader_b->read(box, values_b);
-                             for (std::size_t i = 0; i < values_a.size(); ++i) {
-                               const double x = tensor::round_to(coarser, values_a[i]);
-                               const double y = tensor::round_to(coarser, values_b[i]);
-                               same = same && (x == y || (std::isnan(x) && std::isnan(y)));
-                             }
-                           });
-  return same;
+  return all_boxes(a, b, [&](const std::vector<double>& values_a, const auto& values_b) {
+    for (std::size_t i = 0; i < values_a.size(); ++i) {
+      const double x = tensor::round_to(coarser, values_a[i]);
+      const double y = tensor::round_to(coarser, values_b[i]);
+      if (x != y && !(std::isnan(x) && std::isnan(y))) return false;
+    }
+    return true;
+  });
+}
+
+bool same_numbers(const TensorRef& a, const TensorRef& b) {
+  return a.view->shape == b.view->shape &&
+         all_boxes(a, b,
+                   [](const auto& values_a, const auto& values_b) { return values_a == values_b; });
 }
 
 }  // namespace ttrace::measure

@@ -41,4 +41,8 @@ double sketch_distance(const Sketch& a, const Sketch& b);
 // cannot be read.
 bool same_values(const TensorRef& a, const TensorRef& b);
 
+// Returns whether shapes and all values are equal as they are (NaN equals nothing). Throws an input
+// error if a shard cannot be read.
+bool same_numbers(const TensorRef& a, const TensorRef& b);
+
 }  // namespace ttrace::measure

@@ -8,6 +8,7 @@
 #include "comparison/judge_pairs.h"
 #include "comparison/local_files.h"
 #include "judge/fallback_rule.h"
+#include "measure/fingerprints.h"
 #include "routing/explain_flips.h"
 #include "routing/routers.h"
 #include "routing/routing_reach.h"
@@ -19,26 +20,6 @@ using base::concat;
 using comparison::TensorComparison;
 using judge::Outcome;
 using trace::Kind;
-
-// Whether both hold the same numbers, element by element.
-bool same_numbers(const measure::TensorRef& a, const measure::TensorRef& b) {
-  if (a.view->shape != b.view->shape) return false;
-  const auto reader_a = a.open(measure::Replicas::kFirstOnly);
-  const auto reader_b = b.open(measure::Replicas::kFirstOnly);
-  bool same = true;
-  std::vector<double> values_a;
-  std::vector<double> values_b;
-  tensor::for_each_sub_box(tensor::whole(a.view->shape), measure::kReadElements,
-                           [&](const tensor::Box& box) {
-                             if (!same) return;
-                             values_a.resize(tensor::volume(box));
-                             values_b.resize(values_a.size());
-                             reader_a->read(box, values_a);
-                             reader_b->read(box, values_b);
-                             same = values_a == values_b;
-                           });
-  return same;
-}
 
 class RoutingFlips {
  public:
@@ -204,10 +185,10 @@ class RoutingFlips {
     const comparison::Pair& given = out_.results[i];
     const comparison::Pair& choice = out_.results[router_node];
     try {
-      return same_numbers({&input_.reference, given.reference},
-                          {&input_.reference, choice.reference}) &&
-             same_numbers({&input_.candidate, given.candidate},
-                          {&input_.candidate, choice.candidate});
+      return measure::same_numbers({&input_.reference, given.reference},
+                                   {&input_.reference, choice.reference}) &&
+             measure::same_numbers({&input_.candidate, given.candidate},
+                                   {&input_.candidate, choice.candidate});
     } catch (const base::InputError&) {
       return false;
     }
