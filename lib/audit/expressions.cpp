@@ -12,20 +12,17 @@
 #include "audit/explain_mismatch.h"
 #include "audit/finished_judgement.h"
 #include "audit/read_numbers.h"
-#include "audit/recorded_tensors.h"
 #include "audit/recording_line.h"
 #include "audit/rows_that_stand_out.h"
-#include "audit/run_variants.h"
 #include "audit/skipped_steps.h"
+#include "audit/specified_run.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "comparison/local_files.h"
 #include "specification/describe.h"
-#include "specification/evaluate/casts_of_leaves.h"
 #include "specification/evaluate/evaluate.h"
 #include "specification/evaluate/narrow_factors.h"
-#include "specification/evaluate/value_cache.h"
 #include "specification/expression.h"
 #include "specification/primitives/shape_rules.h"
 
@@ -56,19 +53,12 @@ class Audit {
  public:
   Audit(const ExpressionAudit& audit, const std::vector<AuditedTensor>& tensors)
       : audit_(audit),
-        memory_(memory_for_values(audit)),
-        limit_(memory_),
-        values_(kMostCachedBytes),
-        shared_(kMostSharedBytes),
+        run_(audit.run, audit.specification, audit.execution, memory_for_values(audit)),
         narrow_factors_(audit.run.manifest().run.products),
-        recorded_(audit.run.manifest()),
-        variants_(audit.specification, audit.run.manifest()),
         numbers_([this](std::size_t number,
-                        const trace::TensorKey& like) { return recorded(number, like); },
-                 [this](const TensorEntry& entry) { return value_of(entry); }, audit.execution) {
-    note_held(audit.specification);
-    for (const specification::Specification& variant : audit.specification.variants)
-      note_held(variant);
+                        const trace::TensorKey& like) { return run_.find(number, like); },
+                 [this](const TensorEntry& entry) { return run_.value_of(entry); },
+                 audit.execution) {
     for (const AuditedTensor& tensor : tensors) {
       if (const std::set<std::string> known = travelling(tensor); !known.empty()) {
         travelling_.emplace(tensor.key, known);
@@ -77,7 +67,7 @@ class Audit {
   }
 
   void check(AuditedTensor& tensor) {
-    const TensorEntry* entry = recorded_.find(tensor.key);
+    const TensorEntry* entry = run_.find(tensor.key);
     if (is_judged_elsewhere(tensor.key.kind) || tensor.unreadable || tensor.left_undone) return;
     if (audit_.division.part && !tensor.norm) return;  // the merge judges by the manifest
     if (is_given(tensor.key.kind)) tensor.outcome = AuditOutcome::kGiven;
@@ -85,7 +75,7 @@ class Audit {
       tensor.reason = "it stands for several micro-batches, the specification for one";
       return;
     }
-    const specification::Specification& specification = variants_.of(tensor.key);
+    const specification::Specification& specification = run_.variant_of(tensor.key);
     const std::optional<std::size_t> number = specification.find(tensor.key);
     if (!number) {
       if (tensor.outcome != AuditOutcome::kGiven && tensor.reason.empty()) {
@@ -97,7 +87,7 @@ class Audit {
     if (tensor.class_name.empty()) tensor.class_name = specified.module_class;
     if (tensor.called_at.empty()) tensor.called_at = specified.called_at;
     const auto found = specification::expression_of(specification, *number, [&](std::size_t other) {
-      return recorded(other, tensor.key) != nullptr;
+      return run_.find(other, tensor.key) != nullptr;
     });
     if (const auto* none = std::get_if<specification::NoExpression>(&found)) {
       if (none->why == specification::NoExpression::Why::kGiven && !is_computed(tensor.key)) {
@@ -121,31 +111,13 @@ class Audit {
   JudgedValues judged() && { return std::move(judged_); }
 
  private:
-  static constexpr std::uint64_t kMostCachedBytes = std::uint64_t{1} << 29;
-  static constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;
-
-  void note_held(const specification::Specification& specification) {
-    std::vector<char>& held = held_[&specification];
-    held.resize(specification.tensors.size(), 0);
-    for (const TensorEntry& entry : audit_.run.manifest().tensors) {
-      if (const auto number = specification.find(entry.key)) held[*number] = 1;
-    }
-  }
-
-  // The entry of a tensor of the variant that the micro-batch of `like` has, or null.
-  const TensorEntry* recorded(std::size_t number, const trace::TensorKey& like) const {
-    const specification::Specification& specification = variants_.of(like);
-    if (held_.at(&specification)[number] == 0) return nullptr;
-    return recorded_.find(specification, number, like);
-  }
-
   // Notes that the tensor follows from `source` if faults of it travel. Looks at every name under
   // which the trace has the source: ranks may have taken the result of a reduction, while the first
   // name is the term before it. Of names with the same faults the first is enough.
   void note_source(std::size_t source, std::set<std::string>& noted, AuditedTensor& tensor) const {
     if (travelling_.empty()) return;
-    for (const std::uint32_t name : variants_.of(tensor.key).names_of_value(source)) {
-      const TensorEntry* entry = recorded(name, tensor.key);
+    for (const std::uint32_t name : run_.variant_of(tensor.key).names_of_value(source)) {
+      const TensorEntry* entry = run_.find(name, tensor.key);
       if (entry == nullptr || entry->key == tensor.key) continue;
       const auto found = travelling_.find(entry->key);
       if (found == travelling_.end()) continue;
@@ -153,13 +125,6 @@ class Audit {
       noted.insert(found->second.begin(), found->second.end());
       if (noted.size() > before) tensor.follows_from.push_back(entry->key);
     }
-  }
-
-  specification::Value value_of(const TensorEntry& entry) {
-    if (auto known = values_.find(&entry)) return *std::move(known);
-    specification::Value value = specification::read_value({&audit_.run, &entry});
-    values_.add(&entry, value);
-    return value;
   }
 
   // Whether every rank computed with exactly the stored values. Not for partial sums: a rank may
@@ -172,19 +137,12 @@ class Audit {
     });
   }
 
-  // An expression with the values of its leaves.
-  struct ReadExpression {
-    specification::Expression expression;
-    std::vector<specification::Value> leaves;
-    specification::ValueSharing sharing;
-  };
-
   void judge(specification::Expression expression, const TensorEntry& entry,
              AuditedTensor& tensor) {
     tensor.narrow_factors = narrow_factors_.round_in(expression);
     std::set<std::string> noted;
     for (specification::Leaf& leaf : expression.leaves) {
-      const TensorEntry* from = recorded(leaf.tensor, tensor.key);
+      const TensorEntry* from = run_.find(leaf.tensor, tensor.key);
       leaf.exact = from == nullptr || is_exact(*from);
       if (from != nullptr) note_source(leaf.tensor, noted, tensor);
     }
@@ -256,53 +214,29 @@ class Audit {
   // cannot be read any more, or enough causes were sought.
   std::optional<ReadExpression> read_for_causes(specification::Expression expression,
                                                 const trace::TensorKey& key) {
-    if (explained_ >= kMostExplained || specification::judging_bytes(expression) > memory_) {
+    if (explained_ >= kMostExplained || !run_.has_room_for(expression)) {
       ++explained_;
       return std::nullopt;
     }
     try {
-      return read_leaves(std::move(expression), key);
+      return run_.read(std::move(expression), key);
     } catch (const base::InputError&) {
       return std::nullopt;
     }
-  }
-
-  ReadExpression read_leaves(specification::Expression expression, const trace::TensorKey& key) {
-    const std::uint64_t left = memory_ - specification::judging_bytes(expression);
-    values_.limit(std::min(kMostCachedBytes, left / 3 * 2));
-    shared_.limit(std::min(kMostSharedBytes, left / 3));
-    ReadExpression read{std::move(expression), {}, {&shared_, {}}};
-    for (const specification::Leaf& leaf : read.expression.leaves) {
-      const TensorEntry* from = recorded(leaf.tensor, key);
-      read.sharing.leaves.push_back(from != nullptr ? to_string(from->key)
-                                                    : base::concat("constant ", leaf.tensor));
-      read.leaves.push_back(
-          from != nullptr
-              ? value_of(*from)
-              : specification::constant_value(read.expression.specification->tensors[leaf.tensor]));
-    }
-    specification::take_casts_into_leaves(read.expression, read.leaves, audit_.execution);
-    for (std::size_t l = 0; l < read.leaves.size(); ++l) {
-      const auto rounded_to = read.expression.leaves[l].rounded_to;
-      if (rounded_to) {
-        read.sharing.leaves[l] += base::concat(" as ", tensor::dtype_name(*rounded_to));
-      }
-    }
-    return read;
   }
 
   // Sets `into` to what was read if the tensor could be judged.
   void judge_now(specification::Expression whole, const TensorEntry& entry,
                  const AuditedTensor& tensor, std::optional<ReadExpression>& into,
                  ExpressionJudged& out) {
-    const std::uint64_t needed = specification::judging_bytes(whole);
-    if (needed > memory_) {
-      out.problem = base::concat("its expression needs up to ", base::human_bytes(needed),
+    if (!run_.has_room_for(whole)) {
+      out.problem = base::concat("its expression needs up to ",
+                                 base::human_bytes(specification::judging_bytes(whole)),
                                  " of memory; allow more with --memory");
       return;
     }
     const bool is_identity = whole.steps.empty();
-    into = read_leaves(std::move(whole), tensor.key);
+    into = run_.read(std::move(whole), tensor.key);
     const specification::Expression& expression = into->expression;
     const std::vector<specification::Value>& leaves = into->leaves;
     specification::ExpressionOptions options;
@@ -311,10 +245,10 @@ class Audit {
     options.most_rows = kMostRows;
     options.context = audit_.execution;
     options.sharing = &into->sharing;
-    const specification::Value recorded_value = value_of(entry);
+    const specification::Value recorded = run_.value_of(entry);
     const specification::ExpressionJudgement judged =
-        specification::judge_expression(expression, leaves, recorded_value, entry.dtype, options);
-    if (!judged.follows() && numbers_.differ(variants_.of(tensor.key), tensor.key)) {
+        specification::judge_expression(expression, leaves, recorded, entry.dtype, options);
+    if (!judged.follows() && numbers_.differ(run_.variant_of(tensor.key), tensor.key)) {
       out.problem = "the model read other numbers from tensors here than in the specification";
       return;
     }
@@ -326,7 +260,7 @@ class Audit {
     check.expected_norm = judged.expected_norm;
     check.allowed = judged.bound;
     check.by_probes = judged.by_probes;
-    const std::uint64_t elements = recorded_value.size();
+    const std::uint64_t elements = recorded.size();
     if (judged.follows()) out.endless = judged.endless;
     if (judged.follows() && 2 * judged.endless > elements) {
       check.result = CheckResult::kNotReplayable;
@@ -365,7 +299,7 @@ class Audit {
   void note_judged(const std::vector<std::uint32_t>& computed, const trace::TensorKey& key) {
     std::set<std::uint32_t>& judged = judged_[{key.step, key.microbatch}];
     judged.insert(computed.begin(), computed.end());
-    const specification::Specification& specification = variants_.of(key);
+    const specification::Specification& specification = run_.variant_of(key);
     judged.insert(static_cast<std::uint32_t>(specification.original(*specification.find(key))));
   }
 
@@ -412,17 +346,9 @@ class Audit {
   }
 
   const ExpressionAudit& audit_;
-  std::uint64_t memory_;  // for values
-  specification::ValueMemoryLimit limit_;
-  // Values of recorded tensors: the next expressions mostly need the same ones.
-  specification::ValueCache<const TensorEntry*> values_;
-  specification::SharedValues shared_;
+  SpecifiedRun run_;
   specification::NarrowFactors narrow_factors_;
-  RecordedTensors recorded_;
-  RunVariants variants_;
   ReadNumbers numbers_;
-  // For each variant, by number of a tensor: whether some step and micro-batch has it.
-  std::map<const specification::Specification*, std::vector<char>> held_;
   std::map<trace::TensorKey, std::set<std::string>> travelling_;  // see travelling()
   std::size_t explained_ = 0;
   JudgedValues judged_;

@@ -1,0 +1,85 @@
+#include "audit/specified_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "specification/evaluate/casts_of_leaves.h"
+#include "specification/evaluate/evaluate.h"
+#include "tensor/dtype.h"
+
+namespace ttrace::audit {
+namespace {
+
+constexpr std::uint64_t kMostCachedBytes = std::uint64_t{1} << 29;
+constexpr std::uint64_t kMostSharedBytes = std::uint64_t{1} << 28;
+
+}  // namespace
+
+SpecifiedRun::SpecifiedRun(const trace::Source& run,
+                           const specification::Specification& specification,
+                           const measure::ExecutionContext& context, std::uint64_t memory)
+    : run_(run),
+      context_(context),
+      memory_(memory),
+      limit_(memory),
+      values_(kMostCachedBytes),
+      shared_(kMostSharedBytes),
+      recorded_(run.manifest()),
+      variants_(specification, run.manifest()) {
+  note_held(specification);
+  for (const specification::Specification& variant : specification.variants) note_held(variant);
+}
+
+void SpecifiedRun::note_held(const specification::Specification& specification) {
+  std::vector<char>& held = held_[&specification];
+  held.resize(specification.tensors.size(), 0);
+  for (const trace::TensorEntry& entry : run_.manifest().tensors) {
+    if (const auto number = specification.find(entry.key)) held[*number] = 1;
+  }
+}
+
+const trace::TensorEntry* SpecifiedRun::find(std::size_t number,
+                                             const trace::TensorKey& like) const {
+  const specification::Specification& specification = variant_of(like);
+  if (held_.at(&specification)[number] == 0) return nullptr;
+  return recorded_.find(specification, number, like);
+}
+
+specification::Value SpecifiedRun::value_of(const trace::TensorEntry& entry) {
+  if (auto known = values_.find(&entry)) return *std::move(known);
+  specification::Value value = specification::read_value({&run_, &entry});
+  values_.add(&entry, value);
+  return value;
+}
+
+bool SpecifiedRun::has_room_for(const specification::Expression& expression) const {
+  return specification::judging_bytes(expression) <= memory_;
+}
+
+ReadExpression SpecifiedRun::read(specification::Expression expression,
+                                  const trace::TensorKey& key) {
+  const std::uint64_t left = memory_ - specification::judging_bytes(expression);
+  values_.limit(std::min(kMostCachedBytes, left / 3 * 2));
+  shared_.limit(std::min(kMostSharedBytes, left / 3));
+  ReadExpression read{std::move(expression), {}, {&shared_, {}}};
+  for (const specification::Leaf& leaf : read.expression.leaves) {
+    const trace::TensorEntry* from = find(leaf.tensor, key);
+    read.sharing.leaves.push_back(from != nullptr ? to_string(from->key)
+                                                  : base::concat("constant ", leaf.tensor));
+    read.leaves.push_back(
+        from != nullptr
+            ? value_of(*from)
+            : specification::constant_value(read.expression.specification->tensors[leaf.tensor]));
+  }
+  specification::take_casts_into_leaves(read.expression, read.leaves, context_);
+  for (std::size_t l = 0; l < read.leaves.size(); ++l) {
+    const auto rounded_to = read.expression.leaves[l].rounded_to;
+    if (rounded_to) {
+      read.sharing.leaves[l] += base::concat(" as ", tensor::dtype_name(*rounded_to));
+    }
+  }
+  return read;
+}
+
+}  // namespace ttrace::audit
