@@ -11,7 +11,7 @@
 
 namespace ttrace::audit {
 
-using localize::module_of;
+using trace::module_of;
 
 using answer::AuditCheck;
 using answer::AuditedTensor;

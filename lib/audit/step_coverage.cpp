@@ -285,7 +285,7 @@ class Coverage {
 }  // namespace
 
 bool is_computed(const TensorKey& key) {
-  if (key.kind == Kind::kInput) return module_of(key) != "(model)";
+  if (key.kind == Kind::kInput) return module_of(key) != trace::kWholeModel;
   return comparison::is_computed(key.kind) && !trace::is_factor_of_loss(key);
 }
 

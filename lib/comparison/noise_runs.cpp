@@ -36,14 +36,6 @@ bool needs_its_module_to_run(Kind kind) {
          kind == Kind::kGradInput || kind == Kind::kParamGrad || kind == Kind::kMainGrad;
 }
 
-std::string_view module_of(const TensorKey& key) {
-  if (key.kind != Kind::kParamGrad && key.kind != Kind::kMainGrad) {
-    return trace::module_of_value(key.name);
-  }
-  const std::size_t dot = key.name.rfind('.');
-  return dot == std::string::npos ? std::string_view() : std::string_view(key.name).substr(0, dot);
-}
-
 // Which modules ran in a step and micro-batch, by their inputs and outputs.
 class ModulesRun {
  public:
@@ -60,7 +52,7 @@ class ModulesRun {
   // Whether the module of `key` did not run although modules did whose names differ from its own in
   // a number only: an expert that no token was routed to.
   bool left_out(const TensorKey& key) const {
-    const std::string module(module_of(key));
+    const std::string module = trace::module_of(key);
     const std::string pattern = judge::name_pattern(module);
     if (!needs_its_module_to_run(key.kind) || pattern == module) return false;
     return !has(ran_, key, module) && has(alike_, key, pattern);

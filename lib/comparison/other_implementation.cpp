@@ -18,8 +18,6 @@ using base::concat;
 using judge::Outcome;
 using trace::Kind;
 
-constexpr std::string_view kRoot = "(model)";
-
 // What a module computes differently: "attention", "eager" in the reference, "sdpa" in the
 // candidate.
 struct Difference {
@@ -29,9 +27,7 @@ struct Difference {
 };
 
 bool is_around(std::string_view outer, std::string_view inner) {
-  if (outer == inner) return true;
-  if (outer == kRoot) return true;
-  return inner.size() > outer.size() && inner.starts_with(outer) && inner[outer.size()] == '.';
+  return outer == inner || trace::is_inside(inner, outer);
 }
 
 // The implementations of a run by aspect and module. A candidate's modules may have other names

@@ -30,7 +30,7 @@ void LocalChecks::check(const std::set<std::string>& modules, comparison::WorkDi
   comparison::Selection selection;
   std::set<trace::Kind> kinds;
   for (const trace::TensorEntry& entry : run_.manifest().tensors) {
-    if (!modules.contains(localize::module_of(entry.key))) continue;
+    if (!modules.contains(trace::module_of(entry.key))) continue;
     selection.only.push_back(entry.key.name);
     kinds.insert(entry.key.kind);
   }
@@ -49,7 +49,7 @@ void LocalChecks::check(const std::set<std::string>& modules, comparison::WorkDi
   for (const comparison::TensorComparison& record :
        audit::measure_itself(run_, selection, options_.execution, work_ ? &*work_ : nullptr,
                              division_, options_.stop)) {
-    const std::string module = localize::module_of(record.key);
+    const std::string module = trace::module_of(record.key);
     const bool left_undone = record.skipped == comparison::SkippedFor::kInterruption;
     const bool skipped = record.outcome == judge::Outcome::kSkippedByRule && !left_undone;
     if (skipped || !modules.contains(module)) continue;
@@ -61,7 +61,7 @@ void LocalChecks::check(const std::set<std::string>& modules, comparison::WorkDi
   judge_values(norms);
   audit::settle_outcomes(tensors_);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    by_module_[localize::module_of(tensors_[i].key)].push_back(i);
+    by_module_[trace::module_of(tensors_[i].key)].push_back(i);
   }
   audit::mark_downstream(tensors_);
 }

@@ -163,13 +163,13 @@ class LocalizeRun {
     // A second bug may hide behind the first one, so modules downstream are isolated too.
     if (layers_.empty()) {
       for (const trace::TensorKey& key : out_.comparison.bad) {
-        modules.insert(localize::module_of(key));
+        modules.insert(trace::module_of(key));
       }
       for (const answer::Suspect& suspect : out_.comparison.suspects) {
-        modules.insert(localize::module_of(suspect.key));
+        modules.insert(trace::module_of(suspect.key));
       }
     }
-    modules.erase("(model)");
+    modules.erase(std::string(trace::kWholeModel));
     out_.written_plan = {options_.plan_file,
                          localize::isolation_plan(reference_, candidate_, modules)};
   }
@@ -185,12 +185,12 @@ class LocalizeRun {
     std::set<std::string> modules = layers_to_check();
     layers_ = modules;
     for (const localize::LocalizedFinding& finding : out_.comparison.findings) {
-      if (finding.shown) modules.insert(localize::module_of(*finding.shown));
+      if (finding.shown) modules.insert(trace::module_of(*finding.shown));
       if (options_.specification == nullptr) continue;
-      for (const trace::TensorKey& key : finding.keys) modules.insert(localize::module_of(key));
+      for (const trace::TensorKey& key : finding.keys) modules.insert(trace::module_of(key));
     }
     for (const answer::Suspect& suspect : out_.comparison.suspects) {
-      modules.insert(localize::module_of(suspect.key));
+      modules.insert(trace::module_of(suspect.key));
     }
     // Only the whole comparison says which modules there are to judge.
     if (out_.comparison.part) return;
@@ -213,7 +213,7 @@ class LocalizeRun {
   std::set<std::string> layers_to_check() const {
     std::set<std::string> modules;
     for (const trace::TensorEntry& entry : candidate_.manifest().tensors) {
-      modules.insert(localize::module_of(entry.key));
+      modules.insert(trace::module_of(entry.key));
     }
     if (options_.all_layers) return modules;
     std::set<std::string> wanted;
@@ -258,7 +258,7 @@ class LocalizeRun {
     for (const localize::LocalizedFinding& reported : out_.comparison.findings) {
       localize::LocalizedFinding finding = reported;
       if (finding.shown) {
-        finding.module = localize::module_of(*finding.shown);
+        finding.module = trace::module_of(*finding.shown);
         if (!is_part_) {
           finding.local = local_of(finding.module, &*finding.shown);
           count_not_replayable(finding.module, finding.local);
@@ -305,7 +305,7 @@ class LocalizeRun {
     for (const answer::Suspect& reported : out_.comparison.suspects) {
       localize::LocalizedSuspect suspect{reported, false, ""};
       const std::vector<AuditedTensor> local =
-          local_of(localize::module_of(reported.key), &reported.key);
+          local_of(trace::module_of(reported.key), &reported.key);
       suspect.here = is_broken(local);
       suspect.summary = localize::describe_local(local);
       out_.suspects.push_back(std::move(suspect));

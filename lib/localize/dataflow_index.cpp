@@ -102,7 +102,7 @@ std::vector<std::size_t> NodeIndex::find_in_step(std::uint64_t step, trace::Kind
 std::vector<std::size_t> NodeIndex::find_owned(std::uint64_t step, trace::Kind kind,
                                                std::string_view owner) const {
   std::vector<std::size_t> found;
-  const std::string start = owner == "(model)" ? "" : std::string(owner) + ".";
+  const std::string start = owner == trace::kWholeModel ? "" : std::string(owner) + ".";
   for (auto it = first_from({step, kind, start, ""}); it != sorted_.end(); ++it) {
     const auto [step_of, kind_of, module_of, name_of] = place_of(*it);
     if (step_of != step || kind_of != kind || !module_of.starts_with(start)) break;

@@ -80,7 +80,7 @@ class Collector {
     for (const std::string& value : module->inputs) add(Kind::kOutput, value);
     // Token numbers, masks and positions come from the model's own inputs. The data flow is made of
     // outputs and does not have these edges.
-    if (module->name != "(model)") add_values(Kind::kInput, "(model)");
+    if (module->name != trace::kWholeModel) add_values(Kind::kInput, trace::kWholeModel);
   }
 
   void output() {
@@ -99,21 +99,16 @@ class Collector {
     TensorKey step_before = key_;
     --step_before.step;
     append(index_.find_in_step(step_before.step, Kind::kBuffer, key_.name));
-    const std::string_view owner = owner_of(key_.name);
+    const std::string_view owner = trace::owner_of(key_.name);
     append(index_.find_values(step_before, Kind::kInput, owner));
     append(index_.find_values(step_before, Kind::kOutput, owner));
-  }
-
-  static std::string_view owner_of(std::string_view name) {
-    const std::size_t dot = name.rfind('.');
-    return dot == std::string_view::npos ? std::string_view("(model)") : name.substr(0, dot);
   }
 
   void loss() {
     if (const Module* module = graph_.find(key_.name)) {
       for (const std::string& value : ModuleGraph::sources_of(*module)) add(Kind::kOutput, value);
     } else {
-      add_values(Kind::kOutput, "(model)");
+      add_values(Kind::kOutput, trace::kWholeModel);
     }
   }
 
@@ -128,7 +123,7 @@ class Collector {
     const auto& returners = graph_.returners(key_.name);
     return graph_.consumers(key_.name).empty() &&
            std::all_of(returners.begin(), returners.end(), [this](const Module* module) {
-             return module->name == "(model)" ||
+             return module->name == trace::kWholeModel ||
                     !index_.find(key_, Kind::kLoss, module->name).empty();
            });
   }

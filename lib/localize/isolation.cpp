@@ -13,14 +13,6 @@ namespace {
 
 using trace::Kind;
 
-constexpr std::string_view kWholeModel = "(model)";
-
-bool is_inside(const std::string& module, const std::string& container) {
-  if (container == kWholeModel) return module != container;
-  return module.size() > container.size() && module.starts_with(container) &&
-         module[container.size()] == '.';
-}
-
 class Isolation {
  public:
   Isolation(const trace::Manifest& reference, const trace::Manifest& candidate,
@@ -94,9 +86,8 @@ class Isolation {
     while (true) {
       const auto owner = isolated_.find(module);
       if (owner != isolated_.end()) return &*owner;
-      if (module == kWholeModel) return nullptr;
-      const std::size_t dot = module.rfind('.');
-      module = dot == std::string::npos ? std::string(kWholeModel) : module.substr(0, dot);
+      if (module == trace::kWholeModel) return nullptr;
+      module = std::string(trace::owner_of(module));
     }
   }
 
@@ -148,7 +139,7 @@ class Isolation {
   // An isolated module inside of `module` whose output is wrong, or nothing.
   std::string wrong_output_inside(const std::string& module) const {
     for (const auto& [inner, keys] : wrong_) {
-      if (!is_inside(inner, module)) continue;
+      if (!trace::is_inside(inner, module)) continue;
       if (std::any_of(keys.begin(), keys.end(), [&inner = inner](const trace::TensorKey& key) {
             return key.kind == Kind::kOutput && module_of(key) == inner;
           })) {

@@ -158,11 +158,9 @@ bool shares_samples(std::string_view axis) {
 
 // The model's own input in a micro-batch, of which the copies differ.
 bool is_input_in_conflict(const TensorComparison& result) {
-  const std::string& name = result.key.name;
-  const bool of_model = name == "(model)" || name.rfind("(model)[", 0) == 0;
-  return result.key.kind == trace::Kind::kInput && of_model && result.key.microbatch &&
-         result.outcome == Outcome::kReplicaConflict && result.comparison &&
-         result.comparison->measurement.replicas_differ;
+  return result.key.kind == trace::Kind::kInput && module_of(result.key) == trace::kWholeModel &&
+         result.key.microbatch && result.outcome == Outcome::kReplicaConflict &&
+         result.comparison && result.comparison->measurement.replicas_differ;
 }
 
 // Returns a result that shows that ranks recorded different data under one number, with the axis

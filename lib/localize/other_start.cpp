@@ -39,7 +39,8 @@ struct Share {
 // "d" of "d.(random)", and the model of "(random)".
 std::string drawing_module_of(std::string_view name) {
   const std::size_t dot = name.rfind(".(random)");
-  return dot == std::string_view::npos ? "(model)" : std::string(name.substr(0, dot));
+  return dot == std::string_view::npos ? std::string(trace::kWholeModel)
+                                       : std::string(name.substr(0, dot));
 }
 
 std::string in_words(const std::vector<std::string>& modules) {

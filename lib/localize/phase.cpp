@@ -40,7 +40,8 @@ Phase phase_of(const trace::TensorKey& key) {
     case Kind::kOptimizerState:  // that the step begins with
       return Phase::kParameter;
     case Kind::kInput:
-      return trace::module_of_value(key.name) == "(model)" ? Phase::kInput : Phase::kForward;
+      return trace::module_of_value(key.name) == trace::kWholeModel ? Phase::kInput
+                                                                    : Phase::kForward;
     case Kind::kOutput:
     case Kind::kIndex:
     case Kind::kScalar:

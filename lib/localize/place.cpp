@@ -11,33 +11,9 @@ namespace {
 
 using trace::Kind;
 
-constexpr std::string_view kRoot = "(model)";
 constexpr std::string_view kLoss = "loss";
 
-// What stands before the last dot.
-std::string owner_of(std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  return std::string(dot == std::string_view::npos ? kRoot : name.substr(0, dot));
-}
-
 }  // namespace
-
-std::string module_of(const trace::TensorKey& key) {
-  switch (key.kind) {
-    case Kind::kParam:
-    case Kind::kBuffer:
-    case Kind::kParamGrad:
-    case Kind::kMainGrad:
-    case Kind::kParamAfterStep:
-      return owner_of(key.name);
-    case Kind::kOptimizerState: {  // "<parameter>.<state>"
-      const std::string parameter = owner_of(key.name);
-      return parameter == kRoot ? parameter : owner_of(parameter);
-    }
-    default:
-      return key.name.substr(0, key.name.find('['));
-  }
-}
 
 Place place_of(const trace::TensorKey& key, bool has_raw_gradient, const std::string& axis) {
   const std::string module = module_of(key);
@@ -49,11 +25,12 @@ Place place_of(const trace::TensorKey& key, bool has_raw_gradient, const std::st
     case Phase::kOptimizer:
       return {PlaceKind::kOptimizer, ""};
     case Phase::kForward:
-      if (key.kind == Kind::kInput) return {PlaceKind::kBetween, owner_of(module)};
+      if (key.kind == Kind::kInput)
+        return {PlaceKind::kBetween, std::string(trace::owner_of(module))};
       break;
     case Phase::kBackward:
-      if (key.kind == Kind::kGradOutput && module != kRoot && module != kLoss) {
-        return {PlaceKind::kBetween, owner_of(module)};
+      if (key.kind == Kind::kGradOutput && module != trace::kWholeModel && module != kLoss) {
+        return {PlaceKind::kBetween, std::string(trace::owner_of(module))};
       }
       break;
     default:

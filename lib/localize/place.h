@@ -18,9 +18,6 @@ struct Place {
   std::string of;
 };
 
-// "layers.0.norm1" of "layers.0.norm1.weight" (a parameter) and of "layers.0.norm1[1]" (a value).
-std::string module_of(const trace::TensorKey& key);
-
 // Returns the place of a tensor that is wrong although what it was computed from is right.
 // - An input of a module: the code that calls the module, which is the forward of the module around
 //   it.

@@ -59,7 +59,7 @@ class Depths {
       if (layer_of(key.name)) {
         if (!first_layer) first_layer = i;
       } else if (!first_layer) {
-        before_.emplace(localize::module_of(key), i);
+        before_.emplace(trace::module_of(key), i);
       }
     }
   }
@@ -67,7 +67,7 @@ class Depths {
   // −1 before the layers, and after them a number beyond all.
   std::int64_t of(const trace::TensorKey& key) const {
     if (const auto layer = layer_of(key.name)) return static_cast<std::int64_t>(*layer);
-    return before_.contains(localize::module_of(key)) ? -1 : kAfter;
+    return before_.contains(trace::module_of(key)) ? -1 : kAfter;
   }
 
  private:

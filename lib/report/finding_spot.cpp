@@ -13,7 +13,7 @@ std::string describe_spot(const answer::Finding& finding, const trace::TensorKey
   if (place.kind == localize::PlaceKind::kBetween) {
     append_clause(text, localize::describe_place(place, finding.called_at));
   } else if (place.kind == localize::PlaceKind::kModule && !several) {
-    append_clause(text, localize::module_of(shown));
+    append_clause(text, trace::module_of(shown));
     if (!finding.class_name.empty()) text += base::concat(" (", finding.class_name, ")");
     if (!finding.called_at.empty()) text += base::concat(", called in ", finding.called_at);
   }

@@ -146,7 +146,7 @@ std::string localize_json(const localize::LocalizeReport& report) {
   if (!report.consequences.empty()) text.add("consequences", report.consequences);
   text.add_lines("suspects", report.suspects, [](const localize::LocalizedSuspect& suspect) {
     return nine_digits(json{{"id", id_of(suspect.key)},
-                            {"module", localize::module_of(suspect.key)},
+                            {"module", trace::module_of(suspect.key)},
                             {"used", number(suspect.used)},
                             {"used_before", number(suspect.used_before)},
                             {"here", suspect.here},

@@ -36,7 +36,7 @@ json code_place_json(const localize::Place& place) {
 }
 
 void add_position(const trace::TensorKey& key, json& result) {
-  const std::string module = localize::module_of(key);
+  const std::string module = trace::module_of(key);
   result["phase"] = phase_name(localize::phase_of(key));
   result["module"] = module;
   if (const auto layer = layer_of(module)) result["layer"] = *layer;

@@ -62,13 +62,12 @@ bool is_named_by_parameter(Kind kind) {
 }
 
 std::string describe_one(Kind kind, const std::string& name) {
-  constexpr std::string_view kModel = "(model)";
   if (kind == Kind::kLoss && name == "loss") return "the loss";
   if (kind == Kind::kGradNorm) return "the gradient norm";
   const bool of_loss = name == "loss" || name == "(loss)";
   if (kind == Kind::kGradOutput && of_loss) return "the gradient of the loss";
-  if (name.substr(0, kModel.size()) == kModel) {
-    const std::string rest = name.substr(kModel.size());
+  if (name.starts_with(trace::kWholeModel)) {
+    const std::string rest = name.substr(trace::kWholeModel.size());
     if (rest.empty()) return concat(words_of(kind).one, "the model");
     // "(model)[labels]": the argument of that name.
     if (kind == Kind::kInput && rest.size() > 2) {

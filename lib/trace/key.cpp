@@ -116,6 +116,34 @@ std::string_view module_of_value(std::string_view name) {
   return name;
 }
 
+std::string_view owner_of(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? kWholeModel : name.substr(0, dot);
+}
+
+bool is_inside(std::string_view module, std::string_view container) {
+  if (container == kWholeModel) return module != container;
+  return module.size() > container.size() && module.starts_with(container) &&
+         module[container.size()] == '.';
+}
+
+std::string module_of(const TensorKey& key) {
+  switch (key.kind) {
+    case Kind::kParam:
+    case Kind::kBuffer:
+    case Kind::kParamGrad:
+    case Kind::kMainGrad:
+    case Kind::kParamAfterStep:
+      return std::string(owner_of(key.name));
+    case Kind::kOptimizerState: {  // "<parameter>.<state>"
+      const std::string_view parameter = owner_of(key.name);
+      return std::string(parameter == kWholeModel ? parameter : owner_of(parameter));
+    }
+    default:
+      return std::string(module_of_value(key.name));
+  }
+}
+
 std::string dataset_path(const TensorKey& key) {
   std::string path = padded("/step_", key.step, 6);
   if (key.microbatch) path += padded("/mb_", *key.microbatch, 4);

@@ -72,8 +72,23 @@ std::string id_of(const TensorKey& key);
 // report), or nothing.
 std::optional<std::string> name_problem(std::string_view name);
 
+// The name of the outermost module.
+inline constexpr std::string_view kWholeModel = "(model)";
+
+// The module around a module, or that of a parameter or buffer: "a.b" of "a.b.weight", the whole
+// model of "weight".
+std::string_view owner_of(std::string_view name);
+
+// Whether a module is another one's part, at any depth. All others are the whole model's.
+bool is_inside(std::string_view module, std::string_view container);
+
 // The module that a value belongs to: "a.b" of "a.b[1]", "a.b[mask]" and "a.b[cache][0]".
 std::string_view module_of_value(std::string_view name);
+
+// The module that a tensor belongs to: "layers.0.norm1" of "layers.0.norm1.weight" (a parameter),
+// of "layers.0.norm1.weight.exp_avg" (its optimizer state) and of "layers.0.norm1[1]" (a value). Of
+// a loss, norm, scalar or index, which belong to no module, the name.
+std::string module_of(const TensorKey& key);
 
 // "/step_000000/mb_0001/output/decoder.layers.3.mlp"
 std::string dataset_path(const TensorKey& key);

@@ -128,5 +128,27 @@ TEST_CASE("brackets that hold nothing or do not pair belong to the name") {
   CHECK(module_of_value("[1]") == "[1]");
 }
 
+TEST_CASE("a tensor belongs to the module that its kind and name say") {
+  const auto of = [](Kind kind, const std::string& name) {
+    return module_of({0, std::nullopt, kind, name});
+  };
+  CHECK(of(Kind::kParam, "layers.0.norm.weight") == "layers.0.norm");
+  CHECK(of(Kind::kMainGrad, "weight") == kWholeModel);
+  CHECK(of(Kind::kOptimizerState, "layers.0.norm.weight.exp_avg") == "layers.0.norm");
+  CHECK(of(Kind::kOptimizerState, "weight.exp_avg") == kWholeModel);
+  CHECK(of(Kind::kInput, "layers.0.norm[mask]") == "layers.0.norm");
+  CHECK(of(Kind::kLoss, "loss") == "loss");
+}
+
+TEST_CASE("a module is inside of those around it, at any depth, and of the model") {
+  CHECK(is_inside("layers.0.norm", "layers"));
+  CHECK(is_inside("layers", kWholeModel));
+  CHECK_FALSE(is_inside("layers.0", "layers.0"));
+  CHECK_FALSE(is_inside("layers.01", "layers.0"));
+  CHECK_FALSE(is_inside(kWholeModel, kWholeModel));
+  CHECK(owner_of("layers.0.norm") == "layers.0");
+  CHECK(owner_of("layers") == kWholeModel);
+}
+
 }  // namespace
 }  // namespace ttrace::trace::key_test

@@ -41,7 +41,7 @@ comparison::Selection selection_of(const trace::Manifest& manifest, std::uint64_
   for (const trace::TensorEntry& entry : manifest.tensors) {
     const trace::TensorKey& key = entry.key;
     if (key.step != step) continue;
-    const bool of_model = key.kind == Kind::kInput && trace::module_of_value(key.name) == "(model)";
+    const bool of_model = key.kind == Kind::kInput && trace::module_of(key) == trace::kWholeModel;
     if (key.kind != Kind::kParam && !of_model) continue;
     if (key.kind == Kind::kParam && (bytes += bytes_of(entry)) > kMostBytes) continue;
     names.insert(key.name);

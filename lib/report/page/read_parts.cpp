@@ -182,7 +182,7 @@ PageTensor tensor_from(const JsonCursor& result) {
   const auto kind = trace::parse_kind(out.kind);
   if (kind) parsed.kind = *kind;
   out.phase = localize::phase_name(localize::phase_of(parsed));
-  out.module = localize::module_of(parsed);
+  out.module = trace::module_of(parsed);
   out.layer = layer_of(out.module);
   out.outcome = result.require("outcome").as_string();
   if (const auto shape = result.find("shape")) {
