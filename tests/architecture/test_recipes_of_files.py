@@ -144,9 +144,11 @@ def test_the_program_has_both(tree: Path) -> None:
     ):
         subprocess.run(command, check=True)
     (tree / "run.sealed").write_text("sealed")
-    reference = tree / "testdata" / "tiny_gpt" / "ref.h5"
-    compare = [build / "apps" / "ttrace" / "ttrace", "compare", reference]
-    done = subprocess.run([*compare, reference, "--first-row", tree / "row"], capture_output=True)
+    runs = tree / "testdata" / "tiny_gpt"
+    compare = [build / "ttrace", "compare", runs / "ref.h5"]
+    done = subprocess.run(
+        [*compare, runs / "tp2sp", "--first-row", tree / "row"], capture_output=True
+    )
     assert done.returncode == 0
     assert (tree / "row").read_text() == "{\n"
     done = subprocess.run([*compare, tree / "run.sealed"], capture_output=True, text=True)
