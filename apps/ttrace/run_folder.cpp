@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 7> kFixed{
     "ref.h5",        "run",        "specification.json", "compare.json",
     "localize.json", "audit.json", "page.html"};
 
-// Whether it is "noise12".
+// Whether `job` names a noise run, such as "noise12".
 bool is_noise_job(std::string_view job) {
   constexpr std::string_view kBegin = "noise";
   return job.starts_with(kBegin) && job.size() > kBegin.size() &&
@@ -40,10 +40,10 @@ bool is_noise_run(std::string_view name) {
   return name.ends_with(".h5") && is_noise_job(name.substr(0, name.find('.')));
 }
 
-// Whether `ttrace run` makes something of this name.
+// Whether `ttrace run` writes a file or folder of this name.
 bool is_own_name(std::string_view name) {
   const auto is_of = [name](std::string_view own) {
-    // Unfinished outputs of a run that was killed.
+    // A killed run leaves unfinished outputs under names such as "page.html.123.tmp".
     return name == own || (name.starts_with(own) && name.ends_with(".tmp"));
   };
   if (std::any_of(kFixed.begin(), kFixed.end(), is_of) || is_noise_run(name)) return true;
@@ -90,7 +90,7 @@ RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
   }
   lock_ = ::open(mark.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (lock_ < 0) throw cannot_write(mark, errno);
-  // File systems without locks are passed over.
+  // On a file system without locks flock fails with another errno, and the folder is used unlocked.
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     ::close(std::exchange(lock_, -1));
     throw base::input_error(path_,

@@ -22,7 +22,7 @@ class InputError;
 class Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {}
-  // Handlers of input errors would not catch a sliced copy of one.
+  // Forbids slicing: a handler of InputError would not catch the copy.
   Error(const InputError&) = delete;
 
   const char* what() const noexcept override { return message_.c_str(); }
@@ -55,8 +55,8 @@ InputError input_error(const Parts&... parts) {
   return InputError(concat(parts...));
 }
 
-// For an output that cannot be written. It is no InputError: nobody may go on without what was to
-// be written.
+// For an output that cannot be written. Not an InputError, because a caller must not go on without
+// its output.
 template <typename... Parts>
 Error output_error(const Parts&... parts) {
   return {ErrorKind::kInput, concat(parts...)};
@@ -67,10 +67,10 @@ Error internal_error(const Parts&... parts) {
   return {ErrorKind::kInternal, concat("defect in ttrace: ", parts..., "; please report it")};
 }
 
-// The reason of a failed system call by its errno, with advice where there is any, for example
-// "permission denied: this user may not read it; change its mode ...". For a failed open or read:
+// Explain the errno of a failed system call, with advice where there is any, for example
+// "permission denied: this user may not read it; change its mode ...". The first is for a failed
+// open or read, the second for a failed open, write or rename.
 std::string reading_problem(int error);
-// For a failed open, write or rename:
 std::string writing_problem(int error);
 
 // The message of a process whose allocation failed.

@@ -46,15 +46,17 @@ std::optional<DType> limited(std::optional<DType> claimed, DType stored, DType s
   return is_coarser(shown, stored) ? std::optional(shown) : std::nullopt;
 }
 
-// Whether the view claims a coarser type than the stored types and the other side show.
-bool says_more(const layout::View& candidate, const layout::View* reference) {
+// Whether the candidate claims a coarser type than both stored types and than the reference's
+// claim.
+bool claims_coarser_type(const layout::View& candidate, const layout::View* reference) {
   if (reference == nullptr || !candidate.computed_in) return false;
   return is_coarser(*candidate.computed_in, candidate.dtype) &&
          is_coarser(*candidate.computed_in, reference->dtype) &&
          is_coarser(*candidate.computed_in, reference->computed_in.value_or(reference->dtype));
 }
 
-// Its entries are limited too: the replay of updates reads them.
+// The view with `computed_in` limited to `shown`, and its entries too: the replay of updates reads
+// those.
 layout::ViewPtr limited_to(DType shown, const layout::ViewPtr& view) {
   layout::View changed = *layout::with_entries(view, [shown](const trace::TensorEntry& one) {
     trace::TensorEntry entry = one;
@@ -90,7 +92,8 @@ std::vector<std::string> limit_computed_in(const trace::Manifest& candidate,
   std::uint64_t limited = 0;
   std::string first;
   for (Pair& pair : pairs) {
-    if (pair.candidate == nullptr || !says_more(*pair.candidate, pair.reference.get())) continue;
+    if (pair.candidate == nullptr || !claims_coarser_type(*pair.candidate, pair.reference.get()))
+      continue;
     const DType claimed = *pair.candidate->computed_in;
     if (!is_coarser(claimed, *shown)) continue;
     if (limited++ == 0) first = base::concat(to_string(pair.key), ": ", dtype_name(claimed));
@@ -105,7 +108,8 @@ std::vector<std::string> limit_computed_in(const trace::Manifest& candidate,
 
 bool is_widened(const TensorComparison& result) {
   if (!result.comparison || result.exact || result.comparison->replay) return false;
-  return result.candidate != nullptr && says_more(*result.candidate, result.reference.get());
+  return result.candidate != nullptr &&
+         claims_coarser_type(*result.candidate, result.reference.get());
 }
 
 }  // namespace ttrace::comparison

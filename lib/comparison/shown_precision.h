@@ -1,6 +1,7 @@
-// How coarse the candidate's numbers may be, as far as its trace shows. A manifest may say of a
-// tensor that it was computed in a coarser type than the stored one, which widens its tolerance; a
-// run that shows no such type is not believed.
+// Limits how coarse a precision the candidate may claim. A manifest may say that a tensor was
+// computed in a coarser type than the stored one, which widens its tolerance. The claim counts only
+// up to the coarsest type that the run itself shows: one that a tensor is stored in, or that
+// `run.precision` names.
 #pragma once
 
 #include <optional>
@@ -21,14 +22,14 @@ std::optional<tensor::DType> coarsest_stored(const trace::Manifest& manifest);
 // `run.precision` names ("bf16", "float16", "fp8 hybrid"); nothing if there is neither.
 std::optional<tensor::DType> coarsest_shown(const trace::Manifest& manifest);
 
-// Limits `computed_in` of the candidate's side of all pairs to coarsest_shown(), where the
-// reference does not say the same. Returns a warning if that changed any.
+// Limits `computed_in` of the candidate's side of all pairs to coarsest_shown(), except where the
+// reference claims as coarse a type. Returns one warning if that changed a pair, otherwise none.
 std::vector<std::string> limit_computed_in(const trace::Manifest& candidate,
                                            const std::string& path, std::vector<Pair>& pairs);
 
-// Whether the tolerance is wider for what the candidate's manifest says the tensor was computed in:
-// coarser than both stored types, and than what the reference says. Integers and replayed values
-// have no such tolerance.
+// Whether the tolerance is wider because of the candidate's `computed_in`: that type is coarser
+// than both stored types and than the reference's `computed_in`. Always false for integers and
+// replayed values, whose tolerance does not depend on it.
 bool is_widened(const TensorComparison& result);
 
 }  // namespace ttrace::comparison

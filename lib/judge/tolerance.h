@@ -1,6 +1,6 @@
 // The tolerance of one tensor: how far the candidate may be from the reference, and by which rule.
-// Implements the exact rule and the replay rule, whose values are recomputed from the run's own
-// inputs: updated parameters and the gradient norm.
+// Implements the exact rule and the replay rule. The replay rule judges updated parameters and the
+// gradient norm, which are recomputed from the run's own inputs.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,9 @@ struct Tolerance {
   double floor_norm = 0;
   // The share of floor_norm for the rounding error of the reference's own accumulator.
   double own_rounding = 0;
-  // How far elements on the other side of a kink, here or before, may have moved any slice, as a
-  // norm. floor_norm includes it if the whole tensor is allowed it too.
+  // The largest norm by which elements on another side of a kink (such as ReLU at 0) than the
+  // reference's may have moved a slice. The kink may be in this tensor or in one that it is
+  // computed from. floor_norm includes it if the whole tensor is allowed it too.
   double kinks = 0;
   std::string formula;                // "4·noise + 2·ε", for people
   std::optional<std::size_t> policy;  // index of the rule of the tolerance file that changed it
@@ -67,10 +68,11 @@ double computed_quantum(const layout::View& view);
 // allows 10.8 %.
 double allowed_between_replicas(trace::Kind kind, double allowed_norm, double reference_norm);
 
-// Allows `norm` on top, the rounding error of the reference's own accumulator.
+// Adds the rounding error of the reference's own accumulator, `norm`, to the allowed error.
 void allow_own_rounding(double norm, Tolerance& tolerance);
 
-// Allows `norm` on top: how far elements on the other side of a kink may have moved the tensor.
+// Adds `norm` to the allowed error: how far elements on another side of a kink than the reference's
+// may have moved the tensor.
 void allow_kinks(double norm, Tolerance& tolerance);
 
 Tolerance exact_tolerance();
@@ -96,8 +98,8 @@ double norm_rounding(std::uint64_t elements, double unit_roundoff);
 // elements.
 inline constexpr double kMostNormRounding = 0.01;
 
-// The result of replaying the optimizer for one parameter, where every element has its own bound. Q
-// are the replayed values.
+// The result of replaying the optimizer for one parameter. Every element has its own bound. C is
+// the candidate's parameter, Q the replayed one.
 struct ReplayFacts {
   double difference_norm = 0;  // ‖C - Q‖
   double bound_norm = 0;       // ‖bound‖

@@ -19,7 +19,7 @@ std::vector<std::uint64_t> coordinates_at(const trace::Mesh& mesh, std::uint64_t
 // The rank at position `linear` in row-major order of the coordinates.
 std::uint64_t rank_at(const trace::Mesh& mesh, std::uint64_t linear);
 
-// Coordinates of `rank`, which must be of the mesh.
+// Coordinates of `rank`, which must belong to the mesh.
 std::vector<std::uint64_t> coordinates_of(const trace::Mesh& mesh, std::uint64_t rank);
 
 // All ranks of all meshes, ascending.
@@ -47,12 +47,11 @@ struct AxisView {
 // One view per mesh axis, in mesh order. They point into `entry` and `mesh`.
 std::vector<AxisView> axis_views(const trace::TensorEntry& entry, const trace::Mesh& mesh);
 
-// The rank at the given index within each axis' held coordinates.
+// The rank whose coordinate on the a-th axis is views[a].held[position[a]].
 std::uint64_t rank_of(const std::vector<AxisView>& views, const trace::Mesh& mesh,
                       const std::vector<std::uint64_t>& position);
 
-// Calls visit(position) for every combination of indices within the axes' held coordinates, in
-// row-major order.
+// Calls visit(position) for every combination of indices into the axes' `held`, in row-major order.
 template <typename Visit>
 void for_each_position(const std::vector<AxisView>& views, Visit visit) {
   std::vector<std::uint64_t> position(views.size(), 0);

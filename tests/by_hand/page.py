@@ -1,4 +1,4 @@
-"""Runs the trainer of the page, whole or with a bug edited into it."""
+"""Runs the trainer of lib/torch/docs/sharded_by_hand.md, as it is or with a bug edited into it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 import torch.multiprocessing as multiprocessing
 
-import ttrace_torch.collector  # noqa: F401  what the forks import need not be imported in each of them
+import ttrace_torch.collector  # noqa: F401  imported once here, instead of in every forked process
 
 PAGE = Path(__file__).resolve().parents[2] / "lib" / "torch" / "docs" / "sharded_by_hand.md"
 
@@ -22,7 +22,7 @@ def trainer() -> str:
 
 
 def edited(source: str, *edits: tuple[str, str]) -> str:
-    """`source` with texts replaced, each of which it has once."""
+    """`source` with texts replaced. Each must stand in it exactly once."""
     for old, new in edits:
         assert source.count(old) == 1, old
         source = source.replace(old, new)
@@ -30,12 +30,12 @@ def edited(source: str, *edits: tuple[str, str]) -> str:
 
 
 def train(source: str, out: Path, dp: int = 1, tp: int = 1, sp: int = 0, **settings: str) -> str:
-    """Trains in dp · tp processes, which are forked. Returns what they wrote on stderr."""
+    """Trains in dp · tp forked processes. Returns what they wrote to stderr."""
     ranks = dp * tp
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]).step()  # what a first step imports
+    torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]).step()  # imports what a first step needs
     said = {"DP": dp, "TP": tp, "SP": sp, "TTRACE_OUT": out, "TTRACE_STEPS": 0, **settings}
     errors = out.with_name(out.name + ".stderr")
     started = multiprocessing.start_processes(

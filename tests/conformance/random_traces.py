@@ -1,6 +1,7 @@
-"""Random traces, cut by numpy after schemas/trace-v2.md, with what a comparison must find in them.
+"""Random traces with what a comparison must find in them. numpy cuts the tensors into shards, as
+schemas/trace-v2.md defines the placements.
 
-All values are multiples of 1/256 below 2^12, so that sums of parts are exact in float32.
+All values are multiples of 1/256 below 2^14, so that sums of terms are exact in float32.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ class Layout:
 
 
 @dataclass
-class Piece:
+class RankValues:
     """What one rank holds of a tensor."""
 
     rank: int
     values: np.ndarray
-    copies: tuple[int, ...]  # its place among the replicas
-    where: tuple  # which elements, and which term of which sums: equal for replicas
+    copies: tuple[int, ...]  # the rank's coordinates on the axes that replicate: orders replicas
+    where: tuple  # the term of the sum, and the elements' numbers in the tensor: equal for replicas
 
 
 @dataclass
@@ -56,7 +57,7 @@ class Expected:
     difference_norm: float = 0.0
     reference_norm: float = 0.0
     largest: float = 0.0
-    classes: list[list[int]] | None = None  # of ranks, where replicas differ
+    classes: list[list[int]] | None = None  # where replicas differ: the ranks that agree, by class
 
 
 @dataclass
@@ -146,15 +147,16 @@ class Maker:
 
 
 def chunks(length: int, parts: int) -> list[range]:
-    """As torch.chunk has them, with empty ones at the end."""
+    """The index ranges of torch.chunk, with empty ones at the end if it gives fewer than
+    `parts`."""
     step = -(-length // parts)
     return [range(min(i * step, length), min((i + 1) * step, length)) for i in range(parts)]
 
 
 def rows_of(placement: dict, length: int, at: int, parts: int) -> list[int]:
     if placement.get("order") == "zigzag":
-        pieces = chunks(length, 2 * parts)
-        return [*pieces[at], *pieces[2 * parts - 1 - at]]
+        halves = chunks(length, 2 * parts)
+        return [*halves[at], *halves[2 * parts - 1 - at]]
     if "segments" in placement or "stride" in placement:
         outer = (
             [range(s, s + n) for s, n in zip(starts(placement["segments"]), placement["segments"],
@@ -173,8 +175,8 @@ def starts(sizes: list[int]) -> list[int]:
     return [0, *itertools.accumulate(sizes)][: len(sizes)]
 
 
-def cut(values: np.ndarray, layout: Layout, maker: Maker) -> list[Piece]:
-    """Every rank's part; the terms of a sum are random and add up to the values."""
+def cut(values: np.ndarray, layout: Layout, maker: Maker) -> list[RankValues]:
+    """What every rank holds. The terms of a partial sum are random and add up to the values."""
     mesh = MESHES[layout.mesh]
     axes = mesh["axes"]
     order = mesh.get("ranks", list(range(int(np.prod([axis["size"] for axis in axes])))))
@@ -194,7 +196,7 @@ def cut(values: np.ndarray, layout: Layout, maker: Maker) -> list[Piece]:
     if reduced:
         terms = [maker.values(values.shape) for _ in range(reduced[0] - 1)]
         terms.append(values - sum(terms, np.zeros(values.shape)))
-    pieces = []
+    shards = []
     for position in itertools.product(*(range(len(coordinates)) for coordinates in held)):
         at_of = {axis["name"]: at for axis, at in zip(axes, position, strict=True)}
         parts_of = {axis["name"]: len(c) for axis, c in zip(axes, held, strict=True)}
@@ -221,26 +223,27 @@ def cut(values: np.ndarray, layout: Layout, maker: Maker) -> list[Piece]:
         for axis, at, coordinates in zip(axes, position, held, strict=True):
             linear = linear * axis["size"] + coordinates[at]
         local = terms[term].ravel()[kept]
-        pieces.append(Piece(order[linear], local, tuple(copies), (term, *kept.ravel())))
-    return pieces
+        shards.append(RankValues(order[linear], local, tuple(copies), (term, *kept.ravel())))
+    return shards
 
 
-def spoil_a_copy(pieces: list[Piece], maker: Maker) -> list[list[int]] | None:
-    """Changes one replica, by far; the classes of ranks that then agree, or nothing."""
-    groups: dict[tuple, list[Piece]] = {}
-    for piece in pieces:
-        if piece.values.size:
-            groups.setdefault(piece.where, []).append(piece)
+def spoil_a_copy(shards: list[RankValues], maker: Maker) -> list[list[int]] | None:
+    """Adds a large number to one element of one replica. Returns the classes of ranks that then
+    agree with each other; None if no rank has a replica."""
+    groups: dict[tuple, list[RankValues]] = {}
+    for shard in shards:
+        if shard.values.size:
+            groups.setdefault(shard.where, []).append(shard)
     several = [group for group in groups.values() if len(group) > 1]
     if not several:
         return None
     group = several[maker.below(len(several))]
-    group.sort(key=lambda piece: piece.copies)
+    group.sort(key=lambda shard: shard.copies)
     spoiled = group[1 + maker.below(len(group) - 1)]  # not the first, which is compared
     spoiled.values = spoiled.values.copy()
     spoiled.values.flat[maker.below(spoiled.values.size)] += 4096
     return [
-        sorted(piece.rank for piece in group if piece is not spoiled),
+        sorted(shard.rank for shard in group if shard is not spoiled),
         [spoiled.rank],
     ]
 
@@ -281,13 +284,13 @@ def random_trace(seed: int, tensors: int = 8) -> RandomTrace:
         for part, value in enumerate(values):
             layout = maker.layout(shape)
             wrong = value + off if part == spoiled_part else value
-            pieces = cut(wrong, layout, maker)
+            shards = cut(wrong, layout, maker)
             if fault == 2 and part == spoiled_part:
-                classes = spoil_a_copy(pieces, maker)
+                classes = spoil_a_copy(shards, maker)
             described = base | {"shape": list(shape)} | layout.entry()
             if parts:
                 described["microbatch"] = part
-            held = {piece.rank: piece.values for piece in pieces}
+            held = {shard.rank: shard.values for shard in shards}
             made.candidate.append((described, held))
         outcome = "diverged" if fault == 1 else "replica_conflict" if classes else "match"
         made.expected[name] = Expected(
@@ -301,7 +304,7 @@ def random_trace(seed: int, tensors: int = 8) -> RandomTrace:
 
 
 def write(trace: RandomTrace, folder: Path) -> tuple[Path, Path]:
-    """The paths of the reference and of the run."""
+    """Writes reference and candidate into `folder` and returns their paths."""
 
     def manifest(entries: list[dict], meshes: dict) -> str:
         return json.dumps(

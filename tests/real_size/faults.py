@@ -10,28 +10,28 @@ from real_size.models import layers
 
 
 def middle(model):
-    """The number of the layer in which bugs of one layer sit."""
+    """The number of the layer that gets the bug, for bugs of one layer."""
     return len(layers(model)) // 2
 
 
 def mlp_not_synchronised(model):
-    """Before the wrapper: tells it to leave out one layer's MLP."""
+    """Call before DDP wraps the model: DDP then leaves out the gradients of one layer's MLP."""
     layer = f"transformer.h.{middle(model)}.mlp."
     names = [name for name, _ in model.named_parameters() if name.startswith(layer)]
     nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, names)
 
 
 def divided_by(model, divisor):
-    """After `fully_shard`: what gradients, summed over the ranks, are divided by."""
+    """Call after `fully_shard`: gradients are summed over the ranks and divided by `divisor`."""
     for module in model.modules():
         if isinstance(module, FSDPModule):
-            # gloo has no other way to divide by a number of one's own.
+            # gloo can divide by another number than that of the ranks only after a plain sum.
             module.set_force_sum_reduction_for_comms(True)
             module.set_gradient_divide_factor(divisor)
 
 
 class NotReduced(RowwiseParallel):
-    """Each rank goes on with its own term of the sum."""
+    """Does not sum the output over the ranks: each rank goes on with its own term of the sum."""
 
     @staticmethod
     def _prepare_output_fn(output_layouts, use_local_output, mod, outputs, device_mesh):
@@ -39,9 +39,10 @@ class NotReduced(RowwiseParallel):
         right = RowwiseParallel._prepare_output_fn(
             output_layouts, use_local_output, mod, outputs, device_mesh
         )
-        # Backward is right: only the values are those of this rank.
+        # The backward stays that of the right output; only the values are this rank's term.
         return right + (own - right).detach()
 
 
 def not_normalised(model):
+    """The router of one layer does not normalise the weights of the chosen experts."""
     layers(model)[middle(model)].mlp.gate.norm_topk_prob = False

@@ -9,7 +9,7 @@ namespace {
 std::vector<const Kernel*> detected() {
   std::vector<const Kernel*> kernels;
 #ifdef __x86_64__
-  // Exactly the features that the kernels' objects are compiled with (CMakeLists.txt).
+  // v4 and v3 are exactly the features that CMakeLists.txt compiles these kernels with.
   if (base::machine_instruction_sets().v4) kernels.push_back(&kX8664V4Kernel);
   if (base::machine_instruction_sets().v3) kernels.push_back(&kX8664V3Kernel);
 #endif

@@ -19,7 +19,7 @@ using base::concat;
 
 constexpr const char* kAbsent = "absent";
 constexpr const char* kNotListed = "not listed";
-constexpr std::size_t kMostOfHeadline = 120;  // of a report, in another sentence
+constexpr std::size_t kMostOfHeadline = 120;  // characters of a report's headline that are quoted
 constexpr std::string_view kSkipped = "skipped_by_rule";
 
 std::vector<ChangedTensor>& list_of(Change change, NightDiff& diff) {
@@ -80,7 +80,8 @@ bool is_setting(const NightTensor& tensor) { return tensor.id.starts_with("setti
 void compare_new(const NightTensor& newer, NightDiff& diff) {
   const auto add = [&](Change change) { add_change(nullptr, &newer, change, diff); };
   if (newer.fate == Fate::kWrong) {
-    // What follows from a finding may have followed from it before: findings are told in full.
+    // A report of findings alone lists all findings but no tensors downstream of them. A tensor
+    // that is downstream now may have been downstream before.
     const bool untold = !diff.older.whole && !newer.in_finding;
     return add(untold ? Change::kUntold : newly(newer));
   }
@@ -109,7 +110,7 @@ void compare_tensors(NightDiff& diff) {
   }
 }
 
-// The finding of `others` with which most of `members` are in common, or null.
+// The finding of `others` that shares most of `members`; null if none shares any.
 const NightFinding* most_alike(const std::vector<std::string>& members,
                                const std::map<std::string, const NightFinding*>& others) {
   std::map<const NightFinding*, std::size_t> shared;
@@ -202,8 +203,8 @@ void add_remarks(NightDiff& diff) {
   }
 }
 
-// Tensors that were wrong, and of which the newer report does not say that they are right, though
-// nobody asked to leave them out. What only the candidate had and nobody has now is no difference.
+// The number of tensors that were wrong and that the newer report did not check, though no rule
+// skipped them. An "extra" tensor that has vanished does not count: neither run has it now.
 std::uint64_t lost_from_sight(const NightDiff& diff) {
   std::uint64_t lost = 0;
   for (const Change change : {Change::kUnchecked, Change::kVanished}) {

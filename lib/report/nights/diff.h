@@ -1,5 +1,5 @@
-// What is new between the reports of two nights, joined by the ids of tensors: findings are joined
-// where they share members.
+// Compares the reports of two nights and says what is new. Tensors are matched by their ids, and
+// findings by the tensors that they share.
 #pragma once
 
 #include <array>
@@ -14,17 +14,17 @@
 
 namespace ttrace::report {
 
-// What became of a tensor that is not as it was.
+// How a tensor differs between the two reports.
 enum class Change {
-  kNewlyDiverged,  // or was a known difference, and is none any more
-  kNewlyKnown,     // newly diverged as a known difference
-  kHealed,         // was wrong, and was checked and is right
-  kWorse,          // used moved by a quarter of itself and by 0.05
-  kBetter,
-  kUnchecked,  // was checked, and is not any more
-  kVanished,   // is in the older report alone
-  kAppeared,   // is in the newer one alone, and not wrong
-  kUntold,     // wrong in one report; the other has the tensors of findings alone, and not this one
+  kNewlyDiverged,  // wrong now and not before, or no longer excused as a known difference
+  kNewlyKnown,     // wrong now and not before, and excused as a known difference
+  kHealed,         // wrong before; checked again and right
+  kWorse,          // `used` rose by at least a quarter of itself and by at least 0.05
+  kBetter,         // `used` fell as much
+  kUnchecked,      // checked before, not checked now
+  kVanished,       // only in the older report, which the newer one would list if it were there
+  kAppeared,       // only in the newer report, and not wrong
+  kUntold,         // wrong in one report; the other lists only findings, so it says nothing of it
 };
 
 inline constexpr std::array kAllChanges{
@@ -43,11 +43,11 @@ struct ChangedTensor {
 };
 
 enum class FindingStatus {
-  kNew,        // a tensor of it is newly diverged, and none was of a finding
+  kNew,        // shares no tensor with an older finding, and has a newly diverged one
   kSame,       // shares tensors with a finding of the older report
-  kUncovered,  // all of its tensors were wrong already, as what followed from another finding
-  kHealed,     // of the older report: all of its tensors were checked and are right
-  kGone,       // of the older report: it is no finding any more, and not all of it healed
+  kUncovered,  // shares none, and none is newly diverged: they were downstream of another finding
+  kHealed,     // only in the older report: all of its tensors were checked again and are right
+  kGone,       // only in the older report, and not all of its tensors healed
 };
 
 struct ChangedFinding {
@@ -56,7 +56,7 @@ struct ChangedFinding {
   std::string headline;
   std::uint64_t members = 0;
   std::uint64_t newly_diverged = 0;  // of the members
-  std::string before = {};           // the finding of the older report, where it is the same
+  std::string before = {};           // id of the older report's finding, for kSame
 };
 
 // "new", "same", "uncovered", "healed", "gone".
@@ -77,8 +77,8 @@ struct NightDiff {
   std::vector<ChangedFinding> findings;  // of the newer report, then those that it lacks
   std::vector<ChangedCircumstance> circumstances;
   std::vector<std::string> remarks;  // why the answer is worth less than it looks
-  std::string why;                   // it is inconclusive, or empty
-  int exit_code = 0;  // 0 nothing newly diverged, 1 something is, 3 that cannot be said
+  std::string why;                   // the reason of an inconclusive verdict, otherwise empty
+  int exit_code = 0;                 // 0: nothing newly diverged, 1: something did, 3: inconclusive
 
   const std::vector<ChangedTensor>& of(Change change) const {
     return tensors[static_cast<std::size_t>(change)];
@@ -87,10 +87,10 @@ struct NightDiff {
   std::string headline() const;
 };
 
-// Throws an input error if the reports are of two commands.
+// Throws an input error if the reports come from different commands.
 NightDiff diff_nights(Night older, Night newer);
 
-// The same of the JSON of reports, and the files that it is from. Both are read at once.
+// Parses two JSON reports, in two threads, and compares them. The file names are for messages.
 NightDiff diff_reports(std::string_view older, const std::string& older_file,
                        std::string_view newer, const std::string& newer_file);
 

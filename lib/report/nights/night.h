@@ -1,5 +1,5 @@
-// A report as one of several nights: what became of each tensor and finding, by ids that the
-// reports of other nights have too.
+// A report as one of several nights: the state of each tensor and finding, by ids that are the same
+// in the reports of all nights.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct NightTensor {
   Fate fate = Fate::kUnchecked;
   std::string outcome;
   std::optional<double> used;
-  bool in_finding = false;  // else, where it is wrong, it follows from one
+  bool in_finding = false;  // a wrong tensor that is in no finding is downstream of one
   bool known = false;       // wrong, and excused as a known difference
 };
 
@@ -41,12 +41,12 @@ struct Night {
   std::string command;  // that gave the report: "compare"
   std::string verdict;
   std::string headline;
-  bool whole = true;  // has every tensor, else those of findings alone
-  // In the report's order. A setting that differs is one of them, as it is of the findings.
+  bool whole = true;  // lists every tensor; false: only those of findings
+  // In the report's order. An optimizer setting that differs counts as a tensor ("setting:...").
   std::vector<NightTensor> tensors;
   std::vector<NightFinding> findings;
-  // What may have changed between nights, by its name: "commit of the candidate". What differs
-  // between any two nights (paths, times, ids) is left out.
+  // What may explain a change between nights, by name: "commit of the candidate". What differs in
+  // any two nights (paths, times, ids) is left out.
   std::vector<std::pair<std::string, std::string>> circumstances;
   std::vector<std::string> expired;  // ids or patterns of known differences
   std::string recorded_at;           // of the run that was checked, or empty

@@ -1,4 +1,4 @@
-"""Everyday mistakes that a tracer can see, each told in one sentence with the way out."""
+"""Detects everyday mistakes in how a job is traced. Each yields one sentence with the way out."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ttrace_torch.base.names import ModelNames
 from ttrace_torch.frameworks.framework import Watch
 from ttrace_torch.job import TracedJob
 
-# Number of modules that a sentence names.
+# The most modules or parameters that a sentence names.
 _MOST_NAMED = 3
 
 
 def mistakes_at_trace(job: TracedJob, watch: Watch | None) -> Iterator[str]:
-    """Sentences about the arguments of trace() that cannot be meant so.
+    """Sentences about arguments of trace() that are surely mistakes.
 
     watch: follows the optimizer; None without one.
     """
@@ -35,8 +35,8 @@ def mistakes_at_trace(job: TracedJob, watch: Watch | None) -> Iterator[str]:
     elif trained - held:
         yield (
             f"{_named(sorted(trained - held))} of {len(trained)} trained parameters are in no "
-            "group of the optimizer, which never updates them; give it all, trace() a list of all "
-            "optimizers, or set requires_grad=False"
+            "group of the optimizer, which never updates them; give it all parameters, or give "
+            "trace() a list of all optimizers, or set requires_grad=False"
         )
 
 
@@ -51,7 +51,7 @@ def mistakes_at_step(job: TracedJob) -> Iterator[str]:
 
 
 def mistakes_at_close(job: TracedJob, finished: set[int], last: int | None) -> Iterator[str]:
-    """Sentences about a run that ends.
+    """Sentences about what a run that ends failed to record.
 
     finished: the recorded steps. last: the last step that began, traced or not; None without one.
     """
@@ -80,7 +80,8 @@ def mistakes_at_close(job: TracedJob, finished: set[int], last: int | None) -> I
 
 
 def active_dropout(names: ModelNames) -> list[str]:
-    """The modules that drop values at random."""
+    """The names of the modules that drop values at random: in training mode, with a share above
+    0."""
     found = []
     for name, module in names.modules.items():
         share: Any = getattr(module, "attention_dropout", 0.0)

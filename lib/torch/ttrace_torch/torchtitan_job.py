@@ -1,5 +1,7 @@
-"""What a matrix of torchtitan needs in every layout, whatever the model: the same rows, dealt out
-as the reference takes them, and one precision."""
+"""Trains a torchtitan model in one layout of a matrix (see docs/matrix.md).
+
+Whatever the model, every layout gets the same rows, dealt out in the reference's order, and
+computes in float32."""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from ttrace_torch.api import consistent_init
 from ttrace_torch.errors import TraceError
 from ttrace_torch.torchtitan import Callback, model_of
 
-# A word of a layout -> the degree of torchtitan's parallelism.
+# A word of a layout -> the name of torchtitan's parallel degree, without "_degree".
 _DEGREES = {
     "ddp": "data_parallel_replicate",
     "fsdp": "data_parallel_shard",
@@ -27,7 +29,10 @@ _WORD = re.compile(r"(ddp|fsdp|tp|pp)(\d+)(?::(\w+))?")
 
 
 def arguments(layout: str) -> list[str]:
-    """What a script is called with that hands its argument to `train`. Throws TraceError."""
+    """The command-line arguments for a script that passes its only argument to `train` as `layout`.
+
+    Throws TraceError for an unknown layout.
+    """
     _configure(None, layout)
     return [layout]
 
@@ -35,12 +40,17 @@ def arguments(layout: str) -> list[str]:
 def train(config: Any, layout: str, std: float = 0.1, **traced: Any) -> None:
     """Trains the steps of a Trainer's config in a layout, on random rows, and records them.
 
-    config: of torchtitan's Trainer. Changed: dataloader, tokenizer, parallelism, and float32 in
-        all; checkpoints and validation are off.
-    layout: such as "fsdp2+tp2"; "" is the reference. traced: arguments of `ttrace_torch.trace`.
+    config: the config of torchtitan's Trainer. It is changed: its dataloader, tokenizer,
+    parallelism
+        and micro-batch size are replaced, it computes in float32, and checkpoints and validation
+        are switched off.
+    layout: such as "fsdp2+tp2"; "" is the reference.
+    std: standard deviation of the initial weights.
+    traced: arguments of `ttrace_torch.trace`.
     """
     degrees = _configure(config.parallelism, layout)
-    config.parallelism.spmd_backend = "partial_dtensor"  # which tells how activations are cut
+    # Other backends do not tell how activations are cut under tensor parallelism.
+    config.parallelism.spmd_backend = "partial_dtensor"
     training = config.training
     # A pipeline cuts the rows of a step into micro-batches itself.
     ranks = degrees.get("ddp", 1) * degrees.get("fsdp", 1)
@@ -49,10 +59,11 @@ def train(config: Any, layout: str, std: float = 0.1, **traced: Any) -> None:
     training.disable_cuda_graphs = True
     config.checkpoint.enable = config.validator.enable = False
     config.dump_folder = tempfile.mkdtemp()
-    words = config.model_spec.model.vocab_size
-    config.tokenizer, config.dataloader = _tokenizer(), _rows(words, training)
+    vocabulary = config.model_spec.model.vocab_size
+    config.tokenizer, config.dataloader = _tokenizer(), _rows(vocabulary, training)
     trainer = config.build()
-    # On the CPU torch draws the same numbers for every shard of a DTensor.
+    # torchtitan's own initialisation will not do: on the CPU, torch draws the same numbers for
+    # every shard of a DTensor.
     consistent_init(model_of(trainer), std=std)
     Callback(trainer, **traced)
     trainer.train()
@@ -60,7 +71,8 @@ def train(config: Any, layout: str, std: float = 0.1, **traced: Any) -> None:
 
 
 def _configure(parallelism: Any, layout: str) -> dict[str, int]:
-    """Sets the parallelism of a layout, if one is given, and returns the degrees by word."""
+    """Returns the degrees of a layout by word: {"fsdp": 2, "tp": 2}, and sets them in `parallelism`
+    unless it is None. Throws TraceError for an unknown layout."""
     words = [word for word in layout.split("+") if word]
     found = [_WORD.fullmatch(word) for word in words if word != "sp"]
     schedules = {match[3] for match in found if match and match[3]}
@@ -81,7 +93,7 @@ def _configure(parallelism: Any, layout: str) -> dict[str, int]:
 
 
 def _tokenizer() -> Any:
-    """None: the rows are ids already."""
+    """The config of a tokenizer that encodes nothing, since the rows are token ids already."""
     from torchtitan.components.tokenizer import BaseTokenizer
 
     class NoTokenizer(BaseTokenizer):  # type: ignore[misc]
@@ -100,11 +112,12 @@ def _tokenizer() -> Any:
     return NoTokenizer.Config()
 
 
-def _rows(words: int, training: Any) -> Any:
-    """Rows of random ids, of which the first data-parallel rank has the first of a step."""
+def _rows(vocabulary: int, training: Any) -> Any:
+    """The config of a dataloader of random token ids. The rows of a step are dealt out in blocks:
+    the first block to the first data-parallel rank."""
     from torchtitan.components.dataloader import BaseDataLoader
 
-    whole, length, steps = training.global_batch_size, training.seq_len, training.steps
+    per_step, length, steps = training.global_batch_size, training.seq_len, training.steps
 
     class Rows(BaseDataLoader):  # type: ignore[misc]
         @dataclass(kw_only=True, slots=True)
@@ -114,12 +127,13 @@ def _rows(words: int, training: Any) -> Any:
         def __init__(
             self, config: Any, dp_world_size: int, dp_rank: int, local_batch_size: int, **_: Any
         ) -> None:
-            share = whole // dp_world_size
-            # Made before the first step: what a step draws would belong to it.
+            share = per_step // dp_world_size
+            # Made before the first step: random numbers drawn inside a step would be traced with
+            # it.
             self._batches = [
-                _batch(range(begin, begin + local_batch_size), length, words)
+                _batch(range(begin, begin + local_batch_size), length, vocabulary)
                 for step in range(steps)
-                for first in [step * whole + dp_rank * share]
+                for first in [step * per_step + dp_rank * share]
                 for begin in range(first, first + share, local_batch_size)
             ]
 
@@ -135,7 +149,10 @@ def _rows(words: int, training: Any) -> Any:
     return Rows.Config()
 
 
-def _batch(numbers: Sequence[int], length: int, words: int) -> tuple[dict[str, Any], torch.Tensor]:
+def _batch(
+    numbers: Sequence[int], length: int, vocabulary: int
+) -> tuple[dict[str, Any], torch.Tensor]:
+    """Input and labels of the rows with these numbers. A row's ids depend on its number alone."""
     generators = [torch.Generator().manual_seed(number) for number in numbers]
-    rows = torch.stack([torch.randint(words, (length + 1,), generator=g) for g in generators])
+    rows = torch.stack([torch.randint(vocabulary, (length + 1,), generator=g) for g in generators])
     return {"input": rows[:, :-1].contiguous()}, rows[:, 1:].contiguous()

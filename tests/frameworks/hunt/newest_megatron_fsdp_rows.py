@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 LAUNCHER = "launch_megatron_fsdp.py"
-# What one process trains with, too; the rest says only how the work is shared out.
+# The settings of a case that its one-process reference takes over. The others say only how the work
+# is shared out.
 ALSO_ALONE = ("tied", "frozen", "half", "optimizer", "precision")
-EACH = {"each": True}
+EACH = {"each": True}  # gradients are reduced after every micro-batch, not only after the last
 TWICE = "reduced by the hooks and then once more: found/megatron_fsdp_reduced_twice.py"
 NO_EXPERTS = "with average_in_collective it asks for a mesh of experts, which it does not need"
 AGAIN = "reduced again after every backward: found/megatron_fsdp_reduced_again.py"
@@ -25,7 +26,8 @@ def row(name, case, world=2, **more):
 
 
 def stages(name, case, world=2, only=range(4), told=None, **settings):
-    """Of every stage of ZeRO. told: of those that do not match, what their rows say."""
+    """One row for each stage of ZeRO in `only`. told: by stage, what to add to the rows of the
+    stages that are known not to match."""
     case = {**case, "settings": settings} if settings else case
     return [
         row(
@@ -57,7 +59,7 @@ ROWS = [
     *stages("each of four", EACH, 4),
     *stages("four", {}, 4),
     *stages("each", EACH, only=(2, 3)),
-    # A mean that is reduced again stays: of ZeRO 0 only sums are wrong.
+    # Reducing a mean again does not change it, so of ZeRO 0 only sums are wrong.
     row("zero 0 each", {"zero": 0, **EACH}),
     row("zero 1 each", {"zero": 1, **EACH}, exit=1, first="main_grad", cause=AGAIN),
     *stages("summed", {}, calculate_per_token_loss=True),

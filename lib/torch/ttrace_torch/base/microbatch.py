@@ -1,4 +1,4 @@
-"""Micro-batches: one at a time, or several in one forward as in the reference's big batch.
+"""Micro-batches: one at a time, or several in one forward, as when a reference runs one big batch.
 
 A tensor of several micro-batches has no micro-batch number of its own; its manifest entry says
 which micro-batches it is the sum, the mean or the concatenation of.
@@ -38,8 +38,8 @@ class MicroBatches:
         return str(list(self.numbers))
 
     def rule(self, given: BatchRule | None, ndim: int) -> BatchRule:
-        """The rule of a layout for a tensor; by default `dim`, or "mean" if the tensor lacks
-        `dim`."""
+        """The rule that a layout gives for a tensor; if it gives none, `dim`, or "mean" for a
+        tensor without `dim`."""
         if given is not None:
             return given
         return self.dim if -ndim <= self.dim < ndim else "mean"
@@ -91,9 +91,8 @@ def number_of(batch: Batch | None) -> int | None:
 def gradient_rule(rule: BatchRule) -> BatchRule:
     """The rule of a tensor's gradient, from the rule of the tensor.
 
-    The gradient of a mean is shared out to the terms, so their gradients add up to it; the gradient
-    of a sum is equal for every term.
-    """
+    If a tensor is the mean of its micro-batches' tensors, its gradient is the sum of theirs; if it
+    is their sum, each of theirs equals its gradient, and so does their mean."""
     return {"mean": "sum", "sum": "mean"}.get(rule, rule) if isinstance(rule, str) else rule
 
 
@@ -118,7 +117,7 @@ def global_number(batch: Batch, count: int, data_rank: tuple[int, int] | None, r
     """The global number of a rank's own micro-batch `batch`, of `count` on every rank.
 
     data_rank: the rank's number among the data-parallel ranks, and their number; None if unknown,
-        which a single process allows.
+        which is an error on several ranks.
     ranks: number of ranks of the run.
     """
     if data_rank is None and ranks > 1:

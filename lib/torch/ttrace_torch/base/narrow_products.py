@@ -1,7 +1,7 @@
 """Whether a GPU rounds the factors of float32 products to TF32, by torch's settings.
 
-https://docs.pytorch.org/docs/stable/notes/cuda.html#tf32-on-ampere: by default convolutions do, and
-products of matrices do not.
+By default the factors of convolutions are rounded and those of matrix products are not:
+https://docs.pytorch.org/docs/stable/notes/cuda.html#tf32-on-ampere
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 import torch
 
 TF32 = "tf32"
-# The first GPUs that have it: Ampere.
+# The first compute capability with TF32: Ampere.
 _FIRST_CAPABILITY = 8
 # A variable of the driver's libraries: 0 switches TF32 off, whatever a framework says.
 _OVERRIDE = "NVIDIA_TF32_OVERRIDE"
 
 
 def narrow_products() -> dict[str, str]:
-    """The manifest's `run.products`, by the settings at this moment: "matmul" and "convolution" as
-    far as a GPU rounds their factors."""
+    """The manifest's `run.products`, from the current settings: "tf32" under "matmul" and
+    "convolution" where a GPU rounds the factors; empty where it rounds neither."""
     if not torch.cuda.is_available() or os.environ.get(_OVERRIDE) == "0":
         return {}
     if torch.version.hip is None and torch.cuda.get_device_capability()[0] < _FIRST_CAPABILITY:
@@ -34,8 +34,12 @@ def narrow_products() -> dict[str, str]:
 
 
 def _is_on(settings: Any, older: Any) -> bool:
-    """settings: what has `fp32_precision` since torch 2.9. older: what has `allow_tf32`, which sets
-    the former to "none" where it is set to False."""
+    """Whether TF32 is on.
+
+    settings: the object with `fp32_precision`, which torch has since 2.9.
+    older: the object with `allow_tf32`. It decides where `fp32_precision` is "none", as it is for
+        convolutions after `allow_tf32 = False`.
+    """
     precision = getattr(settings, "fp32_precision", "none")
     if precision != "none":
         return bool(precision == TF32)

@@ -1,6 +1,6 @@
 """Adapters of training frameworks, each behind the interface `Framework`.
 
-No framework is imported here. A framework that the job uses has been imported already.
+None of the frameworks is imported here: an adapter uses what the job has imported already.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ttrace_torch.frameworks.registry import framework_of, register_framework
 
 __all__ = ["Framework", "framework_of", "register_framework"]
 
-# The last one is asked first: DeepSpeed's engine may hold a model of Megatron-core, and either a
-# model that PyTorch has wrapped.
+# From the innermost to the outermost, because the last one is asked first: DeepSpeed's engine may
+# hold a model of Megatron-core, and that one modules that PyTorch has wrapped.
 for _framework in (Native, Megatron, MegatronFSDP, DeepSpeed):
     register_framework(_framework)

@@ -1,4 +1,4 @@
-"""What a reference depends on, as one hash: the key of the cache."""
+"""Hashes everything that a reference depends on into one key, by which the cache stores it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from ttrace_torch.version import __version__
 
 
 def hash_of(value: Any) -> str:
-    """A hash of a nest of tensors and of what JSON or repr() can say."""
-    found = hashlib.sha256()
+    """A hash of a nested value: tensors count by their bytes, everything else by its repr()."""
+    digest = hashlib.sha256()
     for leaf in _leaves(value):
-        found.update(_bytes(leaf) if isinstance(leaf, torch.Tensor) else repr(leaf).encode())
-        found.update(b"\0")
-    return found.hexdigest()
+        digest.update(_bytes(leaf) if isinstance(leaf, torch.Tensor) else repr(leaf).encode())
+        digest.update(b"\0")
+    return digest.hexdigest()
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """What is nested in mappings, tuples and lists, and where: keys and lengths come between."""
+    """The values nested in mappings, tuples and lists, each preceded by its key or by the length of
+    its sequence, so that values in other places give other lists."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield key
@@ -46,9 +47,12 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _bytes(tensor: torch.Tensor) -> bytes:
-    whole = tensor.detach().cpu().contiguous()
-    said = f"{whole.dtype} {tuple(whole.shape)} ".encode()
-    return said + whole.reshape(-1).view(torch.uint8).numpy().tobytes() if whole.numel() else said
+    """Dtype, shape and elements."""
+    dense = tensor.detach().cpu().contiguous()
+    header = f"{dense.dtype} {tuple(dense.shape)} ".encode()
+    if not dense.numel():
+        return header
+    return header + dense.reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def hashes_of(model: nn.Module) -> dict[str, str]:
@@ -57,21 +61,22 @@ def hashes_of(model: nn.Module) -> dict[str, str]:
 
 
 class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Hashes the operations that run inside: names, shapes, types and numbers, not elements."""
+    """Hashes the operations that run while it is active: their names, the shapes and dtypes of
+    their tensors and their other arguments, but no elements."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.found = hashlib.sha256()
+        self.digest = hashlib.sha256()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        said = [str(func), *(_said(leaf) for leaf in _leaves((args, kwargs or {})))]
-        self.found.update("\n".join(said).encode())
+        texts = [str(func), *(_text_of(leaf) for leaf in _leaves((args, kwargs or {})))]
+        self.digest.update("\n".join(texts).encode())
         return func(*args, **(kwargs or {}))
 
 
-def _said(leaf: Any) -> str:
+def _text_of(leaf: Any) -> str:
     if isinstance(leaf, torch.Tensor):
         return f"{leaf.dtype} {tuple(leaf.shape)} {leaf.device.type}"
     plain = isinstance(leaf, (int, float, bool, str, type(None), torch.dtype, torch.device))
@@ -79,8 +84,8 @@ def _said(leaf: Any) -> str:
 
 
 def fingerprint(job: Job, model: nn.Module, device: torch.device, noise: int) -> dict[str, Any]:
-    """What a reference of the job depends on, by name. Runs forward and backward of every
-    micro-batch; the model is of no use after that.
+    """Everything that a reference of the job depends on, by name. Runs forward and backward of
+    every micro-batch, which leaves gradients in the model: do not use it afterwards.
 
     noise: how many noise runs belong to the reference.
     """
@@ -103,7 +108,7 @@ def fingerprint(job: Job, model: nn.Module, device: torch.device, noise: int) ->
     return {
         "parameters": parameters,
         "batches": hash_of(job.batches),
-        "operations": operations.found.hexdigest(),
+        "operations": operations.digest.hexdigest(),
         "losses": hash_of(losses),
         "optimizer": [type(optimizer).__name__, repr(settings), sizes],
         "seeds": [job.seed, noise],
@@ -115,23 +120,23 @@ def fingerprint(job: Job, model: nn.Module, device: torch.device, noise: int) ->
 
 
 def hash_of_trace(path: Path) -> str:
-    """A hash of the tensors of a trace of one rank: what they are, and their bytes.
+    """A hash of the tensors of a trace of one rank: their manifest entries and their bytes.
 
-    The manifest, and its check sum in the table of ranges, also say when the run was made: they are
-    left out.
+    The rest of the manifest, and the table of ranges with its checksum of the manifest, are left
+    out: they change with the time of the run.
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with h5py.File(path) as file:
         manifest = json.loads(bytes(file["manifest"][()]))
-        found.update(json.dumps(manifest["tensors"], sort_keys=True).encode())
+        digest.update(json.dumps(manifest["tensors"], sort_keys=True).encode())
 
         def add(name: str, item: Any) -> None:
             if isinstance(item, h5py.Dataset) and name not in ("manifest", "ranges"):
-                found.update(f"{name} {item.dtype} {item.shape} ".encode())
-                found.update(np.ascontiguousarray(item[()]).tobytes())
+                digest.update(f"{name} {item.dtype} {item.shape} ".encode())
+                digest.update(np.ascontiguousarray(item[()]).tobytes())
 
         file.visititems(add)
-    return found.hexdigest()
+    return digest.hexdigest()
 
 
 def key_of(facts: Mapping[str, Any]) -> str:
@@ -139,7 +144,7 @@ def key_of(facts: Mapping[str, Any]) -> str:
 
 
 def versions(device: torch.device) -> dict[str, str]:
-    """Of what computes."""
+    """The versions of the packages that compute a reference, and the device that it runs on."""
     transformers = sys.modules.get("transformers")
     capability = torch.backends.cpu.get_cpu_capability() if device.type == "cpu" else ""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
@@ -158,13 +163,13 @@ def sources() -> str:
     installed = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib")]
     installed += [sysconfig.get_path("platlib"), *site.getsitepackages()]
     roots = {Path(folder).resolve() for folder in [*installed, site.getusersitepackages()]}
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, module in sorted(dict(sys.modules).items()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str) or not file.endswith(".py"):
             continue
         path = Path(file).resolve()
         if roots.isdisjoint(path.parents) and path.is_file():
-            # Not its path: a checkout elsewhere is the same code.
-            found.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()
+            # The path is left out: a checkout in another folder is the same code.
+            digest.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

@@ -12,16 +12,19 @@ from ttrace_torch.report.parts import Finding, Key, Result
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# Whole numbers that a tensor may lack, which numpy has no type for.
+# Columns of integers that a row may lack: numpy has no integer type with missing values, pandas has
+# "Int64".
 _WHOLE = ("step", "microbatch", "call", "copy", "layer", "elements", "unequal")
 _NOT_COLUMNS = {"id", "key", "checks", "json"}
 
 
 def frame_of_results(results: Iterable[Result]) -> DataFrame:
+    """One row per tensor, by id."""
     return _frame([_result_row(one) for one in results], _result_row(None))
 
 
 def frame_of_findings(findings: Iterable[Finding]) -> DataFrame:
+    """One row per finding, by id."""
     return _frame([_finding_row(one) for one in findings], _finding_row(None))
 
 
@@ -29,6 +32,9 @@ def _frame(rows: Sequence[dict[str, Any]], columns: dict[str, Any]) -> DataFrame
     pandas = needed("pandas", "frame()")
     frame: DataFrame = pandas.DataFrame(rows, columns=list(columns)).set_index("id")
     return frame.astype({name: "Int64" for name in _WHOLE if name in frame.columns})
+
+
+# With None, the two functions below give a row of None under the names of all columns.
 
 
 def _result_row(one: Result | None) -> dict[str, Any]:

@@ -88,10 +88,10 @@ def _scatter(
 
 
 def _written(call: Call, x: Value, new: Value, add: Callable[[Value, Value], Value]) -> Value:
-    """x with `new` in the place of some elements, all of them different.
+    """x with some of its elements replaced by those of `new`, no element twice.
 
-    add: adds its second argument to these elements of its first. What x holds there does not
-        matter, not even where it is infinite.
+    add: adds its second argument to these elements of its first. The result does not depend on
+        what x holds in them, even where that is infinite.
     """
     make = call.make
     zero = 0.0 if x.dtype in FLOATS else 0
@@ -147,7 +147,8 @@ def _index_add(
 
 
 class _Indexed:
-    """x[indices] as rows: x with the indexed dimensions made one, and one number for each row."""
+    """x[indices] as a choice of rows: the indexed dimensions of x become one dimension `dim`, and
+    the index tensors become one list of row numbers."""
 
     def __init__(self, call: Call, x: Value, indices: Sequence[Value | None]) -> None:
         make = call.make
@@ -200,8 +201,10 @@ class _Indexed:
 
 
 def _are_distinct(graph: Graph, tensors: Sequence[Value], shape: tuple[int, ...]) -> bool:
-    """Whether the places that index tensors name together are all different: along every dimension
-    of `shape`, to which they broadcast, one of them counts up, or is an order or choice of its own.
+    """Whether index tensors, broadcast to `shape`, are known to name no place twice.
+
+    They do not if every dimension of `shape` has a tensor whose elements differ along it: one that
+    counts up, or at most one that is an order (sort, topk, nonzero).
     """
     counted: set[int] = set()
     ordered: list[set[int]] = []
@@ -212,13 +215,14 @@ def _are_distinct(graph: Graph, tensors: Sequence[Value], shape: tuple[int, ...]
         elif primitive:
             ordered.append({dim})
     needed = {place - len(shape) for place, size in enumerate(shape) if size != 1}
-    # An order differs only between elements that agree in all other dimensions.
+    # Elements of an order are known to differ only where all their other indices are equal, so that
+    # two orders together prove nothing.
     return any(needed <= counted | own for own in (set(), *ordered))
 
 
 def _differs(graph: Graph, number: int) -> tuple[str, int]:
-    """The primitive that makes a value's elements differ along a dimension, and that dimension,
-    counted from the last as -1; an empty name if no such primitive is known."""
+    """The primitive by which a value's elements differ along a dimension, and that dimension as a
+    negative number (-1 is the last); an empty name if no such primitive is known."""
     node = graph.nodes[number]
     count = len(node.shape)
     if node.primitive == "arange" and attribute(node, "start") >= 0 < attribute(node, "step"):
@@ -232,7 +236,7 @@ def _differs(graph: Graph, number: int) -> tuple[str, int]:
         wide = [dim for dim in range(len(source.shape)) if source.shape[dim] != 1]
         places = [dim for dim in range(count) if node.shape[dim] != 1]
         primitive, dim = _differs(graph, node.arguments[0])
-        # Only dimensions of one element come or go.
+        # A reshape that only adds or drops dimensions of extent 1 keeps them different.
         moved = [source.shape[one] for one in wide] != [node.shape[one] for one in places]
         if not moved and primitive and dim + len(source.shape) in wide:
             return primitive, places[wide.index(dim + len(source.shape))] - count
@@ -250,37 +254,39 @@ def _index(call: Call, x: Value, indices: Sequence[Value | None]) -> Value:
 
 
 class _Mask:
-    """A mask that is the only index of x: it chooses among the dimensions that it has."""
+    """A mask that is the only index of x. It covers the dimensions `dim` to `end` of x."""
 
     def __init__(self, mask: Value, dim: int) -> None:
-        """dim: of x, the first one that the mask has."""
+        """dim: the dimension of x that is the mask's first."""
         self.mask = mask
         self.dim = dim
         self.end = dim + len(mask.shape)
 
     @staticmethod
     def of(x: Value, indices: Sequence[Value | None]) -> _Mask | None:
-        """The mask of `x[indices]`; None where something else is an index too."""
+        """The mask of `x[indices]`; None if another index stands beside it or is no mask."""
         there = [(dim, index) for dim, index in enumerate(indices) if index is not None]
         if len(there) != 1 or there[0][1].dtype not in ("bool", "uint8") or -1 in x.shape:
             return None
         return _Mask(there[0][1], there[0][0])
 
     def as_rows(self, call: Call, x: Value, count: int) -> tuple[Value, list[Value | None]]:
-        """x with the dimensions of the mask made one, and the `count` chosen rows of it."""
+        """x with the mask's dimensions merged into one, and the indices of the `count` rows that
+        the mask chooses."""
         make = call.make
         flat = (*x.shape[: self.dim], prod(self.mask.shape), *x.shape[self.end :])
         rows = chosen_rows(make, self.mask, count)
         return make.reshape(x, flat), [*[None] * self.dim, rows]
 
     def count_in(self, x: Value, values: Value) -> int | None:
-        """How many are chosen, by what is written to them; None if one row is written to all."""
+        """The number of chosen rows, read off the shape of the values that are written to them;
+        None if one row is written to all of them."""
         after = len(x.shape) - self.end
         place = len(values.shape) - after - 1
         return None if place < 0 or values.shape[place] == 1 else values.shape[place]
 
     def filled(self, call: Call, x: Value, values: Value) -> Value:
-        """x with one row written to all that are chosen."""
+        """x with one row of values written to all chosen rows."""
         make = call.make
         after = len(x.shape) - self.end
         mask = make.cast(self.mask, "bool")
@@ -312,7 +318,7 @@ def _index_put(
         if count is None and not accumulate:
             return mask.filled(call, x, values)
         if count is None:
-            raise Inexpressible("a row that is added to as many as elements decide")
+            raise Inexpressible("a row that is added to rows whose number depends on data")
         x, indices = mask.as_rows(call, x, count)
     found = _Indexed(call, x, indices)
     whole = (
@@ -333,6 +339,6 @@ def _index_put(
     if not found.distinct:
         raise Inexpressible("a write to indices that may be equal")
     if found.all:
-        # The elements that x held do not matter: often they were never written.
+        # All elements are written, so those of x do not matter. Often they were never initialised.
         base = make.full(0.0 if x.dtype in FLOATS else 0, x.dtype, found.inner)
     return make.reshape(_written(call, base, written, add), shape)
