@@ -14,8 +14,8 @@ namespace ttrace::app {
 
 struct LocalFiles {
   bool given = false;  // --local-files
-  // Of a merge whose parts are all there: the rank files that some part has. Without it, any file
-  // that is absent here may lie elsewhere.
+  // In a merge with all its parts: the rank files that at least one part has. Nothing otherwise:
+  // then a file that is absent here may lie on another machine.
   std::optional<std::set<std::string>> had = std::nullopt;
 };
 

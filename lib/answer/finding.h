@@ -25,7 +25,7 @@ struct Cause {
   std::string evidence;    // one line, without the name
   double unexplained = 0;  // ‖error that the cause does not explain‖ / ‖R‖
   CauseValues values = {};
-  // Of wrong_layout_declared: the tensor under the only layout that fits; else null.
+  // For the cause wrong_layout_declared: the tensor under the only layout that fits. Else null.
   std::shared_ptr<const trace::TensorEntry> fits = nullptr;
 };
 

@@ -33,10 +33,10 @@ struct ExpressionAudit {
 };
 
 // Adds a check to every tensor with an expression over recorded tensors, or the reason why it
-// cannot be judged; marks those that follow from nothing as given, unless every step computes their
-// kind. `tensors` are of the run. Returns what was judged. The results are the same for every
-// number of threads. Throws an input error where a restored judgement is none, or where parts that
-// should have judged everything have not.
+// cannot be judged. Marks tensors that follow from nothing as given, unless every step computes
+// their kind. `tensors` are those of the run. Returns what was judged. The results are the same for
+// every number of threads. Throws an input error if a restored judgement is malformed, or if the
+// parts of a merge together have not judged everything.
 JudgedValues check_expressions(const ExpressionAudit& audit, std::vector<AuditedTensor>& tensors);
 
 }  // namespace ttrace::audit

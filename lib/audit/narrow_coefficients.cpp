@@ -20,7 +20,8 @@ using trace::Kind;
 using trace::TensorEntry;
 
 constexpr double kMostLeftOfLines = 0.25;  // of the error, as of every cause
-// The factor is the inverse of the root of a rounded variance, rounded itself.
+// How many ε the factor may be off: it is the inverse root of a rounded variance, and is rounded
+// itself.
 constexpr double kEpsilonsToEachSide = 1;
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 24;
 

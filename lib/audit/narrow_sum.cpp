@@ -21,7 +21,8 @@ using trace::TensorEntry;
 
 constexpr double kMostLeft = 0.25;      // of the error, as of every cause
 constexpr double kMostElsewhere = 0.1;  // of the error: how far off the exact sum may be
-// Several threads lose less than one does. A sum that is further off was made in another way.
+// The largest error, as a multiple of that of one thread that adds up row by row. Several threads
+// lose less than one, so a larger error has another origin.
 constexpr double kMostOfStepwise = 2;
 // Threads that are tried, as long as the rows that are read remain within reason.
 constexpr std::array<std::uint64_t, 30> kThreads{1,  2,  3,  4,  5,  6,  7,  8,   9,   10,
@@ -72,7 +73,7 @@ std::optional<answer::Cause> find_narrow_sum(const trace::Source& run, const Ten
         std::min_element(sums.begin(), sums.end(), [&](const auto& a, const auto& b) {
           return distance(a.exact, right) < distance(b.exact, right);
         });
-    // Another kind of sum, or values that are not finite.
+    // Otherwise it is another kind of sum, or values are not finite.
     if (!(distance(nearest->exact, right) <= kMostElsewhere * error)) return std::nullopt;
     const double left = distance(recorded, nearest->stepwise);
     if (left <= kMostLeft * error) {

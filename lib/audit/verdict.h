@@ -67,10 +67,10 @@ struct AuditReport {
   answer::Verdict verdict = answer::Verdict::kRight;
   std::string why;      // of an inconclusive verdict
   std::string besides;  // of a broken one: why it would be inconclusive if nothing were broken
-  // Of a merge that lacks parts.
+  // Set for a merge that lacks parts.
   std::optional<answer::Interruption> interrupted;
-  // Of a part of a divided audit: `tensors` are its share, and what the whole step decides is left
-  // to the merge.
+  // Set for a part of a divided audit: `tensors` are its share, and whatever depends on the whole
+  // step is left to the merge.
   std::optional<comparison::PartOfWork> part;
   answer::TraceFacts run;
   comparison::Selection selection;
@@ -87,12 +87,16 @@ struct AuditReport {
   answer::Environment environment;
 };
 
-// Sets findings, coverage, sharpness and the verdict from the outcomes, and coverage.step. A run is
-// inconclusive of which less than half could be judged, whose recorded loss, gradient norm or a
-// main gradient could not, that lacks one of these although the step has it, of which the gradients
-// of more than a tenth of the parameters could not, whose loss does not follow from all of them, or
-// of which a tensor could not be read, or of which a part is missing. Of a part only its own
-// tensors count. `lost_ranks`: ranks whose files cannot be read.
+// Sets findings, coverage, sharpness and the verdict from the outcomes and coverage.step. A run
+// without a broken tensor is inconclusive if
+// - a tensor could not be read, or a part of a merge is missing,
+// - less than half of its tensors could be judged,
+// - a recorded loss, gradient norm or main gradient could not be judged, or the trace lacks one
+// that the step computes, - the factor that a loss was multiplied by is not recorded, - the
+// gradients of more than a tenth of the parameters were not judged, - the specification does not
+// say what some tensor of the step follows from, or by it the loss does not follow from a parameter
+// that gets a gradient. Of a part of a divided audit only the tensors that it judges itself count.
+// `lost_ranks` is the number of ranks whose files cannot be read.
 void reach_verdict(std::size_t lost_ranks, const trace::Manifest& manifest, AuditReport& report);
 
 }  // namespace ttrace::audit

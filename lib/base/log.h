@@ -17,7 +17,7 @@ bool is_quiet();
 // and what helps.
 void warn(std::string_view message);
 
-// The same under any log level. For the reason of an exit code.
+// As warn(), but under kQuiet, too. For the reason of an exit code.
 void warn_even_if_quiet(std::string_view message);
 
 // Prints "ttrace: ...", except under kQuiet: a stage of work that takes minutes begins or has

@@ -202,8 +202,8 @@ struct JsonDocument::Parsed {
   }
 };
 
-// Lists the values while the library parses. Refuses two equal keys in one object, of which the
-// library's own builder silently keeps the last.
+// Lists the values while the library parses. Refuses an object with two equal keys; the library's
+// own builder would silently keep the last.
 class JsonDocument::Builder final : public nlohmann::json_sax<json> {
  public:
   Builder(Parsed& parsed, const std::string& file) : parsed_(parsed), file_(file) {}

@@ -81,8 +81,8 @@ std::string numbers_in_words(std::span<const std::uint64_t> numbers);
 // Escapes control characters and invalid UTF-8 as \xNN, and invisible characters as \uNNNN, so that
 // text from a file can neither move the cursor nor look like other text.
 std::string printable(std::string_view text);
-// The same of the beginning of a long text: "abc... (67108864 bytes)". For messages that quote what
-// a file has.
+// Makes a text printable and cuts a long one: "abc... (67108864 bytes)". For messages that quote a
+// file.
 std::string excerpt(std::string_view text);
 
 // Parses "512", "64K", "1.5G", "2GiB" as bytes, with units of 1024. Returns nothing if it is no

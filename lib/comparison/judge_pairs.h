@@ -22,9 +22,10 @@ bool has_fp8(const std::string& precision);
 // How far apart the parameters are with which a step begins.
 struct ParametersApart {
   double difference = 0;  // ‖C - R‖ / ‖R‖ of all together
-  // Of it, what the parameters make that noise runs do not show so far apart; 0 if all updates
-  // before the step were replayed. An optimizer that rounds to bf16, such as Muon, moves some
-  // parameters of a healthy candidate a rounding away, and others of a noise run.
+  // ‖C - R‖ of the parameters that are further apart than noise runs explain, over the ‖R‖ of all
+  // parameters; 0 if all updates before the step were replayed. An optimizer that rounds to bf16,
+  // such as Muon, moves some parameters of a healthy candidate by one rounding, and other
+  // parameters of a noise run.
   double beyond_noise = 0;
 };
 

@@ -18,9 +18,9 @@ namespace ttrace::comparison {
 std::set<std::string> files_needed(const trace::Source& reference, const trace::Source& candidate,
                                    const Pair& pair);
 
-// As prepare_work(), where `division` says which files the parts have. A part measures every tensor
-// that it has all files of. In a merge a tensor of which no part has all files is not judged, and
-// its reason names what each part lacks; it is unreadable if no part at all has a file of it.
+// As prepare_work(), if `division` says which files the parts have. A part measures every tensor
+// whose files it has all. In a merge, a tensor is not judged if no part has all of its files, and
+// its reason names the files that each part lacks; it is unreadable if no part has any.
 void prepare_local_work(const WorkDivision& division, const trace::Source& reference,
                         const trace::Source& candidate, Checkpoint& work,
                         std::vector<TensorComparison>& results);

@@ -37,7 +37,7 @@ using layout::ViewPtr;
 // Views sorted by key, each key once. A trace may have a million.
 class ViewsByKey {
  public:
-  // Of several views with one key, takes the first.
+  // If several views have the same key, the first one counts.
   explicit ViewsByKey(std::vector<ViewPtr> views) : views_(std::move(views)) {
     std::stable_sort(views_.begin(), views_.end(),
                      [](const ViewPtr& a, const ViewPtr& b) { return a->key < b->key; });

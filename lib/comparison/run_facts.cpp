@@ -25,7 +25,7 @@ void require_sound_layouts(const trace::Source& source) {
 }
 
 LostRanks lost_ranks_of(const trace::Source& source) {
-  // A manifest may claim a million ranks that have no files.
+  // A limit, because a manifest may claim a million ranks that have no files.
   constexpr std::size_t kMostNamed = 100;
   LostRanks lost;
   for (const std::uint64_t rank : layout::ranks_of(source.manifest())) {

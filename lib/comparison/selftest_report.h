@@ -64,7 +64,7 @@ struct SelftestTensor {
 bool checks_nothing(const SelftestTensor& tensor);
 
 struct SelftestReport {
-  // Of the healthy pair; faults are tried only after a match.
+  // The verdict on the healthy pair. Faults are tried only if it matches.
   answer::Verdict pair = answer::Verdict::kRight;
   std::string why;  // why there is no table, or empty
   answer::TraceFacts reference;

@@ -52,16 +52,16 @@ class NodeIndex {
   // micro-batch in `like`, of all its micro-batches.
   std::vector<std::size_t> find(const trace::TensorKey& like, trace::Kind kind,
                                 std::string_view name) const;
-  // The same for every value of a module: "m", "m[1]", "m[2]", ...
+  // As find(), but for all values of a module: "m", "m[1]", "m[2]", ...
   std::vector<std::size_t> find_values(const trace::TensorKey& like, trace::Kind kind,
                                        std::string_view module) const;
   // All tensors of a kind in the step of `like`, and its micro-batch if it has one.
   std::vector<std::size_t> find_kind(const trace::TensorKey& like, trace::Kind kind) const;
-  // Of exactly this name and kind in another step, whatever the micro-batch.
+  // All tensors of this name and kind in `step`, in any micro-batch.
   std::vector<std::size_t> find_in_step(std::uint64_t step, trace::Kind kind,
                                         std::string_view name) const;
-  // Of this kind and named "<owner>.<word>" in `step`, whatever the micro-batch: the buffers of a
-  // module, the optimizer's states of a parameter. Those of "(model)" have no dot.
+  // All tensors of this kind in `step` named "<owner>.<word>", in any micro-batch: the buffers of a
+  // module, the optimizer's states of a parameter. Names that belong to "(model)" have no dot.
   std::vector<std::size_t> find_owned(std::uint64_t step, trace::Kind kind,
                                       std::string_view owner) const;
 

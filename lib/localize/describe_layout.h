@@ -14,7 +14,7 @@ namespace ttrace::localize {
 // "2 × [64] -> [64], replicas over tp"
 std::string describe_merging(const trace::Source& candidate, const trace::TensorEntry& entry);
 
-// The same for a view: of a tensor made of several, which ones and how.
+// The same for a view. For a tensor made of several, it also says of which ones and how.
 std::string describe_view(const trace::Source& candidate, const layout::View& view);
 
 // Both shapes, types and placements of a pair that cannot be compared.

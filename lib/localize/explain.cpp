@@ -104,7 +104,7 @@ std::string describe_before(const std::vector<std::size_t>& depends_on,
   return more > 0 ? concat(text, "; and ", more, " more") : text;
 }
 
-// Findings that rows_of reads again.
+// The most findings whose tensors rows_of() reads again.
 constexpr std::size_t kMostWithRows = 16;
 
 std::string rows_of(const ExplainInput& input, const TensorComparison& result) {
@@ -128,9 +128,9 @@ StaleFacts stale_facts(const TensorComparison& result) {
           norm > 0 ? difference / norm : difference};
 }
 
-// Findings whose causes are looked for by reading other tensors too.
+// The most findings whose causes are searched for in other tensors, too.
 constexpr std::size_t kMostRelated = 256;
-// Elements of all findings together that are read once more for their causes.
+// The most elements, of all findings together, that are read again to find causes.
 constexpr std::uint64_t kMostElementsRead = std::uint64_t{1} << 30;
 
 struct Surroundings {

@@ -14,8 +14,9 @@
 namespace ttrace::localize {
 
 struct Frontier {
-  // Of a finding, `result` (the node that stands for it), `members`, `one_sided_group` and
-  // `downstream` (without nodes that are in a finding) are set. In the order of order_findings.
+  // In the order of order_findings(). Only these members are set: `result` (the node that stands
+  // for the finding), `members`, `one_sided_group` and `downstream` (without nodes that are in a
+  // finding).
   std::vector<comparison::ComparedFinding> findings;
   std::size_t downstream = 0;  // bad nodes that are in no finding
 };

@@ -34,7 +34,7 @@ bool is_forward(trace::Kind kind) {
          kind == trace::Kind::kLoss || kind == trace::Kind::kScalar;
 }
 
-// `activations_grew`: whether those of the network did, so far.
+// `activations_grew`: whether an activation so far exceeded the rule.
 double most_growth(const TensorComparison& result, bool activations_grew) {
   const trace::Kind kind = result.key.kind;
   if (is_forward(kind)) return kMostGrowth;
@@ -55,14 +55,14 @@ bool is_wide(const TensorComparison& result) {
   return is_wide_view(*result.reference) && is_wide_view(*result.candidate);
 }
 
-// Whether the tensor matches because kinks before it have room.
+// Whether the tensor matches with an allowance for kinks before it.
 bool has_room_of_kinks(const TensorComparison& result) {
   return result.outcome == Outcome::kMatch && result.comparison &&
          result.comparison->tolerance.kinks > 0;
 }
 
-// By how many times a wide tensor that diverged by the fallback rule, or matches by the
-// room of kinks alone, exceeds the rule; 0 of any other.
+// The error as a multiple of the fallback rule's tolerance, for a wide tensor that diverged by that
+// rule or matches only because of the allowance for kinks; 0 for any other tensor.
 double excess(const TensorComparison& result) {
   const bool has_room = has_room_of_kinks(result);
   if (result.outcome != Outcome::kDiverged && !has_room) return 0;

@@ -8,18 +8,20 @@
 
 namespace ttrace::localize {
 
-// By how many times an activation or loss of a healthy network with convolutions may exceed the
-// fallback rule, or exceed it more than those that it is computed from: a ResNet-50 and a wav2vec 2
-// of other kernels reach 3.
+// How many times the tolerance of the fallback rule the error of an activation or loss may be in a
+// healthy network with convolutions. If tensors that it is computed from exceed their tolerances,
+// the largest of those excesses multiplies this. With other kernels, a ResNet-50 and a wav2vec 2
+// reach 3.
 inline constexpr double kMostGrowth = 8;
-// The same of gradients: those of a batch norm cancel (20), and rounding puts single elements on
+// The same for gradients. Those of a batch norm cancel (20), and rounding puts single elements on
 // the other side of a ReLU (70 in a ResNet-50).
 inline constexpr double kMostGrowthOfGradients = 256;
 
-// The same of gradients computed in TF32 where no activation exceeds the rule, which is a thousand
-// times wider: they reach 1.9 in a VGG, those of a convolution's weight, sums over pixels, 1.13 in
-// a U-Net. Where activations do, as in a ResNet-50, they reach 83. Of a norm or a bias such sums
-// cancel. Those of a matrix do not grow by themselves.
+// The same for gradients computed in TF32, whose tolerance is a thousand times wider, in networks
+// where no activation exceeds the rule: they reach 1.9 in a VGG, and those of a convolution's
+// weight, which are sums over pixels, 1.13 in a U-Net. Where activations exceed the rule, as in a
+// ResNet-50, gradients reach 83. The sums of a norm's or a bias's gradient cancel; those of a
+// matrix do not grow by themselves.
 inline constexpr double kMostGrowthInTf32 = 2;
 inline constexpr double kMostGrowthOfMatricesInTf32 = 1;
 inline constexpr double kMostGrowthOfSumsInTf32 = 32;

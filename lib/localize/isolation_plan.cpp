@@ -98,7 +98,7 @@ RewritingPlan isolation_plan(const trace::Source& reference, const trace::Source
   for (const TensorEntry& entry : candidate.manifest().tensors) {
     in_candidate.emplace(KindAndName(entry.key.kind, entry.key.name), &entry);
   }
-  // Of every value the entry of the first step, micro-batch and call.
+  // For every value, its entry of the first step, micro-batch and call.
   std::map<KindAndName, const TensorEntry*> first;
   for (const TensorEntry& entry : reference.manifest().tensors) {
     if (entry.key.kind != Kind::kInput && entry.key.kind != Kind::kGradOutput) continue;

@@ -121,10 +121,11 @@ struct LocalizeReport {
   std::vector<std::string> warnings;
   answer::Environment environment;
 
-  // Of the modules asked for, those of which a tensor was judged.
+  // The number of modules that were asked for and had at least one tensor judged.
   std::uint64_t judged_layers() const;
-  // Right: nothing to explain. Wrong: findings. Inconclusive: unfinished, or there is none, and the
-  // comparison is inconclusive or no module asked for could be judged.
+  // Wrong: there are findings. Right: there is nothing to explain. Inconclusive: the localization
+  // is unfinished, or it has no findings and the comparison is inconclusive or no module that was
+  // asked for could be judged.
   answer::Verdict verdict() const;
 };
 

@@ -156,7 +156,7 @@ bool shares_samples(std::string_view axis) {
   return std::find(kShared.begin(), kShared.end(), axis) != kShared.end();
 }
 
-// The model's own input in a micro-batch, of which the copies differ.
+// Whether this is an input of the whole model in a micro-batch, and its replicas differ.
 bool is_input_in_conflict(const TensorComparison& result) {
   return result.key.kind == trace::Kind::kInput && module_of(result.key) == trace::kWholeModel &&
          result.key.microbatch && result.outcome == Outcome::kReplicaConflict &&

@@ -31,7 +31,8 @@ struct Place {
 // - All else: the module. An input of the model is the model's.
 Place place_of(const trace::TensorKey& key, bool has_raw_gradient, const std::string& axis);
 
-// Of a finding about a single tensor, by its first cause and by what it depends on.
+// The place of a finding about a single tensor, from its first cause and the tensors that it
+// depends on.
 Place place_of(const comparison::CompareReport& report, const comparison::ComparedFinding& finding);
 
 // Name in JSON: "module", "between", "synchronisation", "optimizer".

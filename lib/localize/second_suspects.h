@@ -23,7 +23,7 @@ std::vector<answer::Suspect> second_suspects(const std::vector<FlowNode>& nodes,
                                              const UsedShares& used,
                                              const std::vector<bool>& on_frontier);
 
-// The same for a frontier of these records.
+// The second suspects of a whole comparison, from its frontier and records.
 std::vector<answer::Suspect> suspects_of(const std::vector<FlowNode>& nodes, const Dataflow& flow,
                                          const Frontier& frontier,
                                          const std::vector<comparison::TensorComparison>& results);

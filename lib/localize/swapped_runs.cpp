@@ -24,7 +24,7 @@ std::optional<SwappedRuns> find_swapped_runs(
     const TensorComparison& result = results[finding.result];
     if (!result.comparison || swapped.disagreeing || read++ == kMostRead) continue;
     try {
-      // Of the two, the second one's copies are checked.
+      // Passed in the opposite order, because measure() checks the replicas of its second tensor.
       if (measure::measure(backend, pairs.candidate(result), pairs.reference(result), nullptr)
               .replicas_differ) {
         swapped.disagreeing = finding.result;

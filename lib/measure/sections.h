@@ -64,8 +64,8 @@ class BoxReader {
   // Reads numbers: as stored where one shard makes up the box, else decoded. Valid until the next
   // read.
   const InputBox& read(const tensor::Box& box);
-  // The same, but leaves values where they are in the memory of a device that `backend` reads. The
-  // input is then only for a pair without a grid.
+  // As read(), but if the values lie in the memory of a device that `backend` reads, leaves them
+  // there. Such an input can only be used for a pair without a grid.
   const InputBox& read_in_place(const tensor::Box& box, const Backend& backend);
   // Reads exact integers.
   const InputBox& read_integers(const tensor::Box& box);

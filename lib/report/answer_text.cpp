@@ -22,7 +22,8 @@ using base::printable;
 using base::short_number;
 using judge::Outcome;
 
-// Of a pair that is stored, or was computed, in types of this ε. TF32 has that of float16.
+// The short name of the type with this ε in which the pair is stored or was computed. TF32 and
+// float16 have the same ε.
 std::string_view precision_name(double epsilon, const comparison::Pair& pair) {
   const tensor::DType tf32 = tensor::DType::kTensorFloat32;
   if (epsilon == tensor::epsilon(tf32) &&

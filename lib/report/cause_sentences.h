@@ -18,9 +18,9 @@ namespace ttrace::report {
 //   place    "in the optimizer", where the sentence does not say it already
 struct SentenceTemplate {
   std::string_view cause;
-  // As base::Message has it. What stands in square brackets is left out, where one of its values is
-  // not there. A cause has several templates, where its evidence differs; the first counts whose
-  // values outside of brackets are there.
+  // A template of base::Message. Text in square brackets is left out if one of its values is
+  // missing. A cause whose evidence differs has several templates: the first one counts that has
+  // all values outside of brackets.
   std::string_view text;
 };
 

@@ -15,10 +15,10 @@ namespace ttrace::report {
 
 inline constexpr std::string_view kReportSchema = "ttrace.report/2";
 
-// Of which tensors a report has its results.
+// Which tensors a report lists in its results.
 enum class Detail {
   kAll,
-  kFindings,  // of findings, of suspects, and of the closest to its limit
+  kFindings,  // those of findings and suspects, and the one closest to its limit
 };
 
 // How many ids before or after a finding a report lists, and how many names and updates of a

@@ -82,7 +82,7 @@ class AsReported {
   // Whether it stands for several tensors that are missing or extra together.
   static bool is_of_one_side(const ComparedFinding& finding) { return finding.members.size() > 1; }
 
-  // Of the findings that are one tensor.
+  // The keys of the findings of a group that are about a single tensor.
   std::vector<trace::TensorKey> keys_of(const FindingGroup& group) const {
     std::vector<trace::TensorKey> keys;
     for (const std::size_t f : group.findings) {

@@ -67,7 +67,8 @@ class Inspection {
                            specified.called_at.empty() ? "" : ", called in ", specified.called_at));
     }
     const auto is_held = [&](std::size_t tensor) { return find(tensor, entry.key) != nullptr; };
-    // What is lacking and follows from nothing is shown among what the expression reads.
+    // The shown expression also reads given tensors that the trace lacks, so that a reader sees
+    // them.
     const auto is_held_or_given = [&](std::size_t tensor) {
       const specification::SpecifiedTensor& one = specification_.tensors[tensor];
       return is_held(tensor) || (!one.pattern && !one.same && one.values.empty());

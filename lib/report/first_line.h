@@ -15,7 +15,7 @@ namespace ttrace::report {
 
 inline constexpr std::size_t kFirstLineColumns = 200;
 
-// What is to be said beside an answer, and how many tensors it concerns.
+// A remark beside the verdict, and how many tensors it concerns.
 struct Clause {
   enum class Weight {
     kUnchecked,  // its tensors were selected and not checked
@@ -34,10 +34,10 @@ struct FirstLine {
   const char* verdict = "";  // "MATCH"
   const char* colour = "";   // an ANSI colour
   std::string sentence;      // never left out
-  // What follows the sentence at once and is left out where it does not fit, as in " (...)".
+  // Follows the sentence at once, as in " (...)"; left out if it does not fit.
   std::string aside = {};
   std::vector<Clause> clauses = {};  // the most serious first
-  // What ends the line, from long to short, without what joins it; left out where none fits.
+  // Ends of the line to choose from, long to short, without the separator; left out if none fits.
   std::vector<std::string> closing = {};
 };
 

@@ -40,10 +40,10 @@ class Headlines {
   // `report` must outlive this.
   explicit Headlines(const comparison::CompareReport& report);
 
-  // Of a group of findings, and of a setting in which the optimizers differ.
+  // The headline of a group of findings, and of a setting in which the optimizers differ.
   std::string of(const FindingGroup& group) const;
   std::string of(const comparison::SettingDifference& setting) const;
-  // Of an entry of the report's list.
+  // The headline of an entry of the report's list.
   std::string of(const Listed& listed, const std::vector<FindingGroup>& groups) const;
 
  private:

@@ -23,7 +23,7 @@ using base::concat;
 
 // Those that say nothing is there to compare with.
 constexpr std::array<std::string_view, 2> kErrors{"unreadable", "incomparable"};
-// Of an audit: what follows from nothing is no case.
+// An outcome of audits. A given tensor is computed from nothing, so it is no test case.
 constexpr std::string_view kGiven = "given";
 
 template <std::size_t count>

@@ -9,7 +9,8 @@
 namespace ttrace::routing {
 namespace {
 
-// Large differences that are looked at. A gradient with more is wrong by more than rounding.
+// The most large differences that are examined. A gradient with more is wrong by more than
+// rounding.
 constexpr std::size_t kMostLarge = std::size_t{1} << 14;
 
 // Elements that may be equal within rounding in one window. More are no near tie.

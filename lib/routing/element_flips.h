@@ -29,12 +29,12 @@ struct FlippedElements {
 
 // Goes through a gradient and a tensor of the forward pass of the same shape, its argument.
 //
-// A sign flips where the argument is positive in one run alone. A limit flips where the argument's
-// least or greatest value, equal in both runs and held by several elements, is reached in one run
-// alone. A maximum moves within elements of one sample (of one channel, of images) that are equal
-// within kMostNoise times the noise, and in another order in both runs or equal: what some lose of
-// the gradient others gain, so that the differences add up to at most kMostCreated of themselves.
-// Values that are not finite explain nothing.
+// A sign flips where the argument is positive in only one run. A limit flips where an element
+// reaches, in only one run, the argument's least or greatest value, which must be the same in both
+// runs and be held by several elements. A maximum moves among elements of one sample (of one
+// channel in images) that are equal within kMostNoise times the noise and whose order differs
+// between the runs. What some of these lose of the gradient, others gain, so that the differences
+// add up to at most kMostCreated of their sizes. Values that are not finite explain nothing.
 class ElementFlips {
  public:
   // `large` is a difference of the gradient; smaller ones are not looked at for limits and maxima.
@@ -50,7 +50,7 @@ class ElementFlips {
   };
   void add(const Elements& elements);
 
-  // Of all elements that were added.
+  // The flips among all elements that were added.
   FlippedElements found() const;
 
  private:

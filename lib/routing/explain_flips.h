@@ -11,16 +11,17 @@
 
 namespace ttrace::routing {
 
-// A flip is near a tie if the scores of the swapped experts are at most this many times the noise
-// of the scores apart. The difference of two scores' noise closes the gap; over a hundred thousand
-// tokens the largest is 4.4·√2 = 6.2 times the rms of one score where the noise is Gaussian.
+// A flip is near a tie if the scores of the swapped experts differ by at most this many times the
+// noise of a score. A flip needs noise that closes this gap, the difference of two scores' noise;
+// the largest of a hundred thousand tokens is 4.4·√2 = 6.2 times the rms of one score if the noise
+// is Gaussian.
 inline constexpr double kMostNoise = 8;
 
 // Scores agree, whatever their tolerance, if their noise is at most this share of the spread of a
 // token's scores.
 inline constexpr double kMostNoiseShare = 0.1;
 
-// Flips that are examined; a run with more than these is not taken for a healthy one.
+// The most flips that are examined. A run with more is not considered healthy.
 inline constexpr std::size_t kMostExamined = std::size_t{1} << 16;
 
 // A flip that rounding does not explain.

@@ -86,7 +86,7 @@ struct Specification {
   // The tensors of micro-batches of other sizes, each with patterns of its own and nothing else;
   // empty if all micro-batches have the same sizes. Those of the first one are among them.
   std::vector<Specification> variants;
-  // Of a variant: the only micro-batch that it holds for, whatever its step.
+  // Set for a variant that holds for a single micro-batch: its number, in any step.
   std::optional<std::uint64_t> microbatch;
   AfterBackward after_backward;
   std::map<std::string, std::uint64_t> opaque;  // operation -> tensors

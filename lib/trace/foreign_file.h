@@ -16,8 +16,8 @@ bool begins_as_safetensors(std::string_view head, std::uint64_t bytes);
 // one that cannot be read.
 std::string describe_foreign_file(const std::string& path);
 
-// The same of a folder without a manifest and without files of ranks. Looks at the first thousand
-// of its files. Empty where none of them is recognised.
+// The same for a folder without a manifest and without rank files. Looks at the first thousand of
+// its files. Empty if it recognises none of them.
 std::string describe_foreign_folder(const std::string& path);
 
 }  // namespace ttrace::trace

@@ -128,8 +128,8 @@ struct TensorEntry {
   double scale = 1;
   std::optional<tensor::DType> computed_in;
   std::optional<std::uint64_t> order;
-  // Of a module's value named after an argument ("attn[mask]"): its number among the module's
-  // tensors, 0 for the first.
+  // For a module's value that is named after an argument ("attn[mask]"): its number among the
+  // module's tensors, 0 for the first.
   std::optional<std::uint64_t> position = std::nullopt;
   // Ranks that should have a shard by the layout, ran to the step's end and recorded none,
   // ascending.

@@ -40,8 +40,8 @@ class Dataset {
   virtual std::optional<DeviceMemory> device_memory() const { return std::nullopt; }
 };
 
-// What tells a trace from others, in whatever folder and on whatever machine its files lie. Empty
-// for a trace without files.
+// Identifies a trace independently of the folder and machine on which its files lie. Empty for a
+// trace without files.
 struct Fingerprint {
   std::uint64_t bytes = 0;  // of all ranks' files
   std::string manifest;     // checksum of the manifest's text
@@ -59,13 +59,13 @@ class Source {
  public:
   virtual ~Source() = default;
 
-  // As the user gave it.
+  // The path, as the user gave it.
   virtual const std::string& path() const = 0;
   virtual const Manifest& manifest() const = 0;
   // Equal for two traces that lie in the same files, whatever names lead there; empty for a trace
   // without files.
   virtual std::string identity() const { return ""; }
-  // Of the files as they are now. Reads some MB at most.
+  // The fingerprint of the files as they are now. Reads at most some MB.
   virtual Fingerprint fingerprint() const { return {}; }
   // The file that holds the rank's shards, for messages.
   virtual std::string rank_file(std::uint64_t rank) const = 0;

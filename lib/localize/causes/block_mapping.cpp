@@ -13,12 +13,12 @@ namespace ttrace::localize {
 namespace {
 
 constexpr std::uint64_t kMostBlocks = 64;
-// Single slices are blocks of their own up to this number.
+// Up to this many slices, each slice is also tried as a block of its own.
 constexpr std::uint64_t kMostSingleSlices = 256;
 constexpr std::uint64_t kFewestElementsOfBlock =
     8;                                       // of a block, where there are more than as many
 constexpr double kMostDifferences = 0x1p28;  // differences of slices
-// The estimate of a distance by sketches may be as many times too large.
+// A distance that is estimated from sketches may be this many times too large.
 constexpr double kSlackOfBlocks = 3;
 constexpr std::size_t kMostBlocksNamed = 16;
 

@@ -58,10 +58,10 @@ struct Case {
   std::optional<double> noise_norm = std::nullopt;
   std::optional<double> coherence = std::nullopt;
   std::map<std::string, std::string> reduced_over = {};  // axes_reduced_over()
-  bool exact = false;     // integers, of which every one must be equal
+  bool exact = false;     // integers: every element must equal that of the reference
   bool conflict = false;  // the outcome is a replica conflict
   bool spreads = true;    // something bad follows from the tensor
-  bool may_read = true;   // the whole tensor once more, and not just samples of it
+  bool may_read = true;   // may read the whole tensor again, not only samples of it
   // Other tensors of both runs, and the record of this one; null where there are none to look at.
   const Related* related = nullptr;
   const comparison::TensorComparison* result = nullptr;
@@ -71,11 +71,10 @@ struct Case {
   mutable std::shared_ptr<const Profile> profile = nullptr;
 };
 
-// Returns all causes that the evidence supports, the one that leaves least unexplained first. Reads
-// the tensor again; throws an input error if that fails. The sums of the measurement are asked
-// first, then samples of the tensor, and the whole of it only where these explain nothing. Of the
-// two causes that say only where the error is (mask_or_rows, replica_conflict) nothing is said
-// where another one fits.
+// Returns all causes that the evidence supports, the one that leaves least unexplained first. Uses
+// the sums of the measurement first, then samples of the tensor, and the whole tensor only if these
+// explain nothing. Reads the tensor again; throws an input error if that fails. Two causes say only
+// where the error is (mask_or_rows, replica_conflict); they are left out if another cause fits.
 std::vector<Cause> find_causes(const Case& the_case);
 
 // Finders. Each returns what the evidence supports, and notes what it tried in vain.

@@ -15,7 +15,8 @@ std::string describe_other(const trace::TensorKey& other, const trace::TensorKey
   return base::concat("of call ", other.call);
 }
 
-// Of the same tensor, at another time. Only earlier steps: nothing was computed before its time.
+// Whether `other` is the same tensor in an earlier step, or in another micro-batch or call of the
+// same step. A later step cannot be the source of a value.
 bool is_earlier_value(const trace::TensorKey& other, const trace::TensorKey& key) {
   if (other.name != key.name || other.kind != key.kind || other == key) return false;
   if (other.step != key.step) {
@@ -77,7 +78,8 @@ std::vector<Cause> find_earlier_value(const Case& the_case) {
     }
     const measure::TensorRef own = the_case.related->candidate(*record);
     if (own.source == nullptr || !looks_like(the_case, own)) continue;
-    // What the reference has alike at both times, such as the factor of a loss, goes on in no run.
+    // If the reference has the same value at both times, such as the factor of a loss, an unchanged
+    // candidate shows nothing.
     const auto moved = distance_from(the_case, reference, the_case.reference);
     if (moved && *moved == 0) continue;
     const auto left = distance_from(the_case, own, the_case.candidate);

@@ -1,5 +1,5 @@
-// Norms of parts of a step's main gradients: what one rank, or one group of tensors, would take for
-// the norm of all.
+// Norms of parts of a step's main gradients: the gradient norms that a run computes if it forgets
+// the other ranks or the other groups of tensors.
 #pragma once
 
 #include <string>
@@ -14,12 +14,13 @@ struct PartNorm {
   double norm = 0;
 };
 
-// Of the candidate's main gradients in `step`, from what was measured: of every coordinate of every
-// mesh axis, of the tensors of every mesh, of all others, and of all with each copy counted. Empty
-// if a main gradient was not measured.
+// Norms of parts of the candidate's main gradients in `step`, from their measurements: the shards
+// at each coordinate of each mesh axis, the tensors of each mesh, the tensors outside of it, and
+// all tensors with each replica counted. Empty if a main gradient was not measured.
 std::vector<PartNorm> norms_of_parts(const Related& related, std::uint64_t step);
 
-// The norm of all, each copy counted once; nothing if a main gradient was not measured.
+// The norm of all main gradients, without counting replicas twice; nothing if a main gradient was
+// not measured.
 std::optional<double> norm_of_all(const Related& related, std::uint64_t step);
 
 }  // namespace ttrace::localize

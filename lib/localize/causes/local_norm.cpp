@@ -8,7 +8,7 @@
 namespace ttrace::localize {
 namespace {
 
-// Relative, of a norm that was added up in single precision.
+// The largest relative error of a norm that was added up in single precision.
 constexpr double kMostOffNorm = 1e-4;
 
 }  // namespace

@@ -13,7 +13,8 @@ constexpr std::uint64_t kMostSampled = std::uint64_t{1} << 20;
 constexpr std::uint64_t kFewestSampled = 8;
 constexpr double kMostOffGrid = 0.001;
 constexpr double kMostOfReference = 0.5;  // of the reference's elements on the grid
-// The error in units of ε·‖R‖: one rounding makes 0.3, a sum of several ranks some more.
+// The largest error that counts as rounding to the grid, in units of ε·‖R‖. One rounding makes 0.3,
+// a sum over several ranks somewhat more.
 constexpr double kMostError = 4;
 
 struct Grid {
@@ -86,7 +87,8 @@ std::vector<Cause> find_lower_precision(const Case& the_case) {
     const double unit = relative_spacing(grid.dtype) * norm;
     if (share > kMostOfReference || !(error <= kMostError * unit)) continue;
     const double left = std::max(0.0, error - unit);
-    // Of nested grids the coarsest that holds all values.
+    // A later grid is coarser and replaces an earlier one: the coarsest that holds all values
+    // counts.
     causes.assign(1, {"lower_precision",
                       "",
                       base::concat("all values are numbers of ", dtype_short_name(grid.dtype), ", ",

@@ -13,7 +13,8 @@ namespace {
 constexpr double kMostOfErrorInMask = 0.99;
 constexpr double kMostIndices = 0.75;  // the share of indices that may be wrong
 constexpr std::size_t kFewestIndicesOfMask = 4;
-// How large an index without error may be beside one with error, as root mean square.
+// The largest ratio of the root mean square error at an index that counts as right to that at one
+// that counts as wrong.
 constexpr double kMostElsewhere = 0.05;
 
 struct Wrong {
@@ -22,13 +23,13 @@ struct Wrong {
   double elsewhere2 = 0;               // Σ (C - R)² of all others
 };
 
-// The indices that are wrong beside others that are not; nothing if there is no such gap.
+// The indices that are wrong while others are right; nothing if no gap separates the two.
 std::optional<Wrong> wrong_indices(const std::vector<double>& d2) {
   if (d2.size() < kFewestIndicesOfMask) return std::nullopt;
   const double all = std::accumulate(d2.begin(), d2.end(), 0.0);
   const double largest = *std::max_element(d2.begin(), d2.end());
   if (!(all > 0)) return std::nullopt;
-  // Of indices with error some have little of it; those without have what rounding makes.
+  // Wrong indices may differ much in their error; right ones have only rounding.
   const double least = kMostElsewhere * kMostElsewhere * largest;
   Wrong wrong;
   double smallest = largest;

@@ -8,7 +8,7 @@
 namespace ttrace::localize {
 namespace {
 
-// What may be left of the distance between the copies.
+// The largest share of the distance between the copies that the reduction may leave unexplained.
 constexpr double kMostLeftOfCopies = 0.25;
 
 bool has_copies_over(const trace::TensorEntry& entry, const std::string& axis,
@@ -34,8 +34,8 @@ std::vector<Cause> find_missing_reduction(const Case& the_case) {
   const trace::Manifest& manifest = the_case.candidate.source->manifest();
   for (const std::string& axis : separating_axes(the_case.candidate, replicas)) {
     for (const trace::Reduction reduction : {trace::Reduction::kSum, trace::Reduction::kMean}) {
-      // The same bytes under another placement: what the tensor would be, had it been reduced. Of a
-      // tensor made of several, all that have copies over such an axis.
+      // The same bytes under another placement give the value that a reduction would have had. In a
+      // tensor made of several, this changes all that have copies over the axis.
       const layout::ViewPtr reduced =
           layout::with_entries(the_case.candidate.view, [&](const trace::TensorEntry& entry) {
             trace::TensorEntry changed = entry;
@@ -50,7 +50,8 @@ std::vector<Cause> find_missing_reduction(const Case& the_case) {
       const double allowed = the_case.tolerance.allowed_norm();
       const double norm = measure::reference_norm(measured.total);
       if (!(norm > 0) || measured.total.nonfinite_different > 0) continue;
-      // Copies that are all near the reference have a mean that is near it, too.
+      // Compared with the distance of the copies, too: copies that are all near the reference also
+      // have a mean near it, and that proves nothing.
       if (!(left <= allowed) || !(left <= kMostLeftOfCopies * replicas.distance_norm)) {
         reject(the_case, "missing_reduction", left);
         continue;

@@ -9,7 +9,7 @@
 namespace ttrace::localize {
 namespace {
 
-// Fewer blocks are sooner looked at than screened.
+// With fewer blocks, comparing them all is faster than screening them.
 constexpr std::uint64_t kFewestToScreen = 4;
 
 double square_of(const SliceSketch& sketch) {

@@ -7,7 +7,7 @@ namespace ttrace::localize {
 namespace {
 
 constexpr std::uint64_t kFewestRows = 4;
-// A parameter is named if the offset is a multiple of it up to so large a part of the offset.
+// A parameter is named if a multiple of it explains the offset up to this share of the offset.
 constexpr double kMostOfOffset = 0.05;
 
 struct Multiple {
@@ -44,7 +44,7 @@ std::optional<Multiple> parameter_of(const Case& the_case, const std::vector<dou
   return std::nullopt;
 }
 
-// A whole number where it is one: a bias is added so many times.
+// Rounded to an integer if it is near one, as where a bias was added several times.
 std::string describe_multiple(double factor) {
   constexpr double kMostOff = 1e-3;
   const double whole = std::round(factor);

@@ -13,7 +13,7 @@ std::vector<Cause> find_replica_conflict(const Case& the_case) {
   const std::vector<CopyOfAxis> copies = copies_that_differ(the_case);
   const double allowed = the_case.exact ? 0 : the_case.tolerance.allowed_norm();
   const auto& record = the_case.result;
-  // What a replay judges has the replayed value in place of the reference's.
+  // A tensor that a replay judges is compared with its replayed value, not with the reference's.
   const bool replayed = record != nullptr && record->comparison && record->comparison->replay;
   std::string text;
   double least = std::numeric_limits<double>::infinity();

@@ -12,10 +12,10 @@
 namespace ttrace::localize {
 namespace {
 
-// What is left over is taken for rounding up to so many times the noise, or so many ε where there
-// is none.
+// The residual that a factor leaves counts as rounding up to this many times the noise, or this
+// many ε without noise runs.
 constexpr double kMostNoise = 2;
-// Where it is so small a part of the difference, the factor explains it whatever it is.
+// A residual below this share of the difference is accepted whatever it is.
 constexpr double kSmallPart = 0.1;
 
 struct Fraction {

@@ -86,7 +86,7 @@ std::vector<Cause> find_scaled_update(const Case& the_case) {
       reject(the_case, "scaled", left);
       return {};
     }
-    // An update of zero is what find_stale names.
+    // find_stale names an update of zero.
     if (std::abs(factor) < kMostLeftOfUpdate * kMostLeftOfUpdate) return {};
     const double uncertainty = left / std::sqrt(sums.rr);
     const std::string clipped = clipped_by(the_case, factor);

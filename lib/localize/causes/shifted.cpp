@@ -65,8 +65,9 @@ std::vector<std::vector<std::int64_t>> local_orders(const Case& the_case, std::s
   return {orders.begin(), orders.end()};
 }
 
-// What a sequence that is cut over ranks and then rolled by `by` on each of them holds, if the
-// reference was rolled before the cut. Unknown where the roll takes in what the reference has not.
+// Where each position's value stands in the reference, if the reference was rolled by `by` and then
+// cut over ranks, but the candidate was cut and then rolled on each rank. Unknown where a value
+// does not stand in the reference.
 SliceMap rolled_after_cut(const std::vector<std::vector<std::int64_t>>& orders, std::size_t extent,
                           std::int64_t by) {
   SliceMap source(extent, kUnknown);

@@ -8,7 +8,8 @@
 namespace ttrace::localize {
 namespace {
 
-// Nothing judged a pair of two shapes; the relative error up to which a layout makes them match.
+// A pair of different shapes has no tolerance. Under another layout it matches up to this relative
+// error.
 constexpr double kMostOfShapes = 1e-3;
 constexpr double kMostEpsilons = 16;
 

@@ -4,7 +4,7 @@
 namespace ttrace::localize {
 namespace {
 
-// All single slices moved by a few places is what find_shifted names.
+// Whether all slices moved by the same few places. find_shifted names that.
 bool is_shift(const BlockMapping& mapping, std::uint64_t extent) {
   constexpr std::size_t kMostShift = 8;
   const std::size_t n = mapping.blocks();

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostTerms = 16;
 constexpr std::uint64_t kMostRead = std::uint64_t{1} << 17;  // elements of a shard
-// How near a weight must be to 0 to be none, and to its due to be right.
+// How near a weight must be to 0 to count as 0, and to the right weight to count as right.
 constexpr double kNone = 0.02;
 // A fit of an n-th of its elements is no fit.
 constexpr std::uint64_t kElementsPerTerm = 8;
@@ -222,8 +222,8 @@ struct Weights {
 
 Weights compared(const std::vector<double>& weights, const std::vector<double>& due) {
   Weights found;
-  // What is due may be as many times another, for a mean over the wrong number: only terms against
-  // each other.
+  // A mean over the wrong number scales all weights by one factor. So only the weights' ratios to
+  // each other count.
   double common = 0;
   for (std::size_t i = 0; i < due.size(); ++i) common = std::max(common, weights[i] / due[i]);
   for (std::size_t i = 0; i < due.size(); ++i) {
@@ -265,7 +265,8 @@ const trace::Mesh& mesh_of_case(const Case& the_case) {
   return the_case.candidate.source->manifest().meshes.at(entry.mesh);
 }
 
-// What may be a factor of a weight beside small numbers.
+// Numbers that may be a factor of a weight, beside small integers: the number of terms, and the
+// sizes of mesh axes.
 std::vector<double> sizes_of(const Case& the_case, std::size_t terms) {
   constexpr std::size_t kMostAxes = 4;
   std::vector<double> sizes{static_cast<double>(terms)};

@@ -28,7 +28,7 @@ class Chunk {
   };
   // Returns how many of `elements` elements fit beside what is staged: all, or whole tiles.
   std::uint64_t room_for(const Need& need, std::uint64_t elements) const;
-  // The same if nothing were staged.
+  // Returns how many of `elements` elements fit into an empty chunk: all, or whole tiles.
   std::uint64_t most_of(const Need& need, std::uint64_t elements) const;
 
   // Returns room for an input, valid until complete().

@@ -38,7 +38,8 @@ void add_card_cause(const JsonCursor& item, Card& card) {
   card.axis = text_at(causes->items().front(), "axis");
 }
 
-// What the members of a group know: all of them, where the report has them in full.
+// Adds ranks and downstream ids of an item to its card. Where the report does not list them in
+// full, the card says that they are not known.
 void add_evidence_of(const JsonCursor& item, Card& card) {
   if (!item.find("ranks")) {
     card.ranks.reset();
@@ -66,7 +67,7 @@ Card card_of(const JsonCursor& item) {
   card.members = strings_at(item, item.find("keys") ? "keys" : "members");
   if (card.members.empty() || item.find("setting")) card.members = {card.id};
   add_card_cause(item, card);
-  // Of several keys the ranks are those of the first.
+  // An item with several keys has the ranks of the first key only, so they are not known for all.
   if (!item.find("keys") || card.members.size() == 1) card.ranks.emplace();
   card.downstream_is_whole = true;
   add_evidence_of(item, card);
@@ -120,8 +121,9 @@ bool is_finite_on_one_side(const JsonCursor& result) {
   return nonfinite && number_at(*nonfinite, "different").value_or(0) > 0;
 }
 
-// How far a tensor that is wrong is off in units of what is allowed, by all that makes it wrong;
-// nothing where no number says so, as of values that are not finite on one side.
+// The error of a wrong tensor as a multiple of the allowed error, the largest of the tensor, its
+// replicas and its slices. Nothing if no number says how wrong it is, for example where values are
+// not finite on one side.
 std::optional<double> measured_use(const JsonCursor& result) {
   std::optional<double> used = number_at(result, "used");
   if (!used) return std::nullopt;
@@ -138,7 +140,7 @@ std::optional<double> measured_use(const JsonCursor& result) {
                                    number_at(slice, "allowed").value_or(0)));
     }
   }
-  // What is wrong within what is allowed is wrong by something else. NaN is not above 1.
+  // A wrong tensor within its tolerance is wrong for another reason. This also holds for NaN.
   if (!(*used > 1)) return std::nullopt;
   return used;
 }

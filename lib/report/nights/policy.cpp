@@ -90,7 +90,8 @@ std::string good_verdict(const JsonCursor& root) {
   return root.find("comparison") ? "nothing to explain" : "holds";
 }
 
-// What counts whatever is known of findings: `localize` also judges modules and code.
+// Whether an answer of `localize` has broken modules or code, which count even if all findings are
+// known differences.
 bool has_more_than_findings(const JsonCursor& root) {
   if (const auto code = root.find("code"); code && !code->items().empty()) return true;
   const auto layers = root.find("layers");

@@ -53,7 +53,7 @@ struct PolicedAnswer {
   std::optional<News> news;
   bool changes_the_first_line = false;
 
-  // Of known differences, those that say the answer is good but for them; 0 of others.
+  // The number of known differences that a good verdict excuses; 0 if the verdict is not good.
   std::size_t but_for_known() const;
 };
 

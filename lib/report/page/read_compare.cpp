@@ -17,7 +17,8 @@ namespace {
 
 using base::JsonCursor;
 
-// Of a report without `used`, which earlier versions wrote.
+// The member `used`; computed from `error` and `allowed` if the report lacks it, as those of
+// earlier versions do.
 std::optional<double> used_of(const JsonCursor& result) {
   if (const auto used = number_at(result, "used")) return used;
   const auto error = number_at(result, "error");

@@ -17,7 +17,7 @@ PageFinding changed_finding(const JsonCursor& item) {
   const std::uint64_t newly = item.require("newly_diverged").as_count();
   out.place = concat(out.outcome, ", ", base::plural(item.require("members").as_count(), "tensor"));
   if (out.outcome == "same" && newly > 0) out.place += concat(", ", newly, " of them new");
-  // What is not new fails nothing.
+  // A finding without newly diverged tensors is drawn as known.
   out.known = newly == 0;
   return out;
 }

@@ -30,7 +30,7 @@ std::vector<std::optional<double>> used_at(const JsonCursor& item) {
   return used;
 }
 
-// Of "3/-/main_grad/fc.weight/0/0" the step, the kind and the name; of others the name alone.
+// Step, kind and name of an id such as "3/-/main_grad/fc.weight/0/0"; any other id is a name alone.
 PageTensor tensor_of_id(const std::string& id) {
   PageTensor tensor;
   tensor.id = id;

@@ -32,7 +32,8 @@ struct Side {
 };
 
 Side across(const PageShard& shard, const std::vector<double>& shape, double width) {
-  // Of several dimensions, the place of the first element and the number of elements of a run.
+  // Several dimensions are drawn as one: from the position of the shard's first element, as long as
+  // the number of its elements.
   double from = 0;
   double extent = 1;
   double all = 1;

@@ -12,7 +12,8 @@
 namespace ttrace::report {
 namespace {
 
-// What is wrong without a number stands before all numbers, and "nan" with the infinite ones.
+// The rank of a tensor by its used share. Tensors that are wrong without a number, and NaN, count
+// as infinite.
 double badness(const PageTensor& tensor) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (!tensor.used) return tensor.alarming ? kInfinity : -1;

@@ -13,8 +13,9 @@
 
 namespace ttrace::specification {
 
-// What else a run may have computed: every input and every rounded operation is off by up to its
-// unit roundoff; or nothing is rounded, and choices take other ones of equal elements.
+// Another result that a healthy run may have computed. Either every input and every rounded
+// operation is off by up to its unit roundoff, or nothing is rounded and choices among equal
+// elements (`ties`) turn out differently.
 struct Perturbation {
   std::uint64_t seed = 0;
   bool keeps_exact_leaves = false;  // inputs that are Leaf::exact are not off
@@ -41,8 +42,8 @@ Value read_value(const measure::TensorRef& tensor);
 // leaves included. An open extent counts as 1.
 std::uint64_t peak_bytes(const Expression& expression, std::span<const std::uint32_t> wanted);
 
-// The same bound for evaluating the result, and then evaluating it again with simulated roundings,
-// next to the result and the recorded tensor.
+// An upper bound of the bytes for judging: the result and the recorded tensor, and beside them a
+// second evaluation with simulated roundings.
 std::uint64_t judging_bytes(const Expression& expression);
 
 }  // namespace ttrace::specification

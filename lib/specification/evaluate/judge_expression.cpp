@@ -30,12 +30,13 @@ constexpr std::uint64_t kWaysToChoose = 128;
 constexpr std::uint64_t kWaysWithoutTies = 8;
 // The most that a factor which elements share may be off: eight roundings to bf16.
 constexpr double kMostOfSharedFactor = 0x1p-5;
-// The draws that decide where draws_for() gave too few to know the spread.
+// The number of draws if those of draws_for() are too few to know the spread.
 constexpr std::uint64_t kDrawsOfMore = 32;
 constexpr std::uint64_t kFewestForOneDraw = 4096;
-// A sample of simulated roundings decides shares up to this; beyond it all roundings are simulated.
+// A tensor that uses at most this share of its bound is judged by a sample of simulated roundings;
+// above it, all roundings are simulated.
 constexpr double kSampledShare = 0.6;
-// Share of the allowed scale from which on the rounding of the storage is looked at too.
+// Above this share of the allowed scale, the rounding on storage is taken into account, too.
 constexpr double kSuspectedScale = 0.5;
 
 Perturbation draw(const ExpressionOptions& options, std::uint64_t number,

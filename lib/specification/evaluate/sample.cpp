@@ -9,11 +9,11 @@ namespace {
 
 using tensor::Shape;
 
-// A result of fewer elements is cheap, and a sample of it would scatter.
+// A result of fewer elements is not sampled: it is cheap, and its sample would be too small.
 constexpr std::uint64_t kFewestToSample = std::uint64_t{1} << 15U;
 constexpr std::uint64_t kFewestSampled = 4096;
-constexpr std::uint64_t kMostWays = 16;  // in which a dimension is cut
-constexpr double kWorthwhile = 0.6;      // of the work of the whole
+constexpr std::uint64_t kMostWays = 16;  // ways to cut a dimension that are tried
+constexpr double kWorthwhile = 0.6;      // a sample may take this share of the work of the whole
 
 double work_of(const Shape& shape) {
   double count = 1;

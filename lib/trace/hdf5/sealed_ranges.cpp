@@ -27,7 +27,7 @@ namespace {
 constexpr std::uint64_t kLargestGap = std::uint64_t{1} << 11;
 constexpr std::uint64_t kReadAtOnce = std::uint64_t{1} << 16;
 
-// What a dataset takes beside its elements, by far not reached.
+// An upper bound of the bytes that a dataset takes beside its elements; real ones take far less.
 constexpr std::uint64_t kLargestHeader = std::uint64_t{1} << 12;
 
 std::uint32_t add_to_crc32(std::uint32_t crc, std::span<const std::byte> bytes) {

@@ -110,7 +110,8 @@ class FileSink : public Sink {
   void finish(const Manifest& manifest) override {
     const std::string text = manifest_text(manifest);
     write_manifest(text);
-    // What lies beside the tensors is read when the file is: chunks would be.
+    // The seal's checksum covers all bytes outside the ranges, and with chunks that would be data,
+    // so that opening the file would read them. Such a file gets no table.
     if (has_chunks_) ranges_.clear();
     const std::string table = ranges_.empty() ? "" : range::table_text(ranges_);
     const std::uint64_t at = table.empty() ? 0 : write_ranges(table);

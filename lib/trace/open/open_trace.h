@@ -17,18 +17,18 @@ namespace ttrace::trace {
 // one that cannot be read is reported by rank_problem(), not thrown.
 std::unique_ptr<Source> open_trace(const std::string& path);
 
-// The same with the manifest at hand, of a trace that has none of its own yet: its job still runs.
+// Opens a trace with this manifest, because it has none of its own yet: its job still runs.
 std::unique_ptr<Source> open_trace(const std::string& path, Manifest manifest);
 
 // Whether a path that may not exist yet has the name of a trace in a single file.
 bool names_single_file(const std::string& path);
 
-// Holds what a file says about where its tensors lie against the file itself. Nothing is wrong with
-// a file that does not say it twice. Throws as open_trace() if the file cannot be opened.
+// Checks where a file says that its tensors lie, if it also says so in another way (a table of
+// ranges beside HDF5's own headers). Throws as open_trace() if the file cannot be opened.
 RangeCheck check_ranges(const std::string& file);
 
-// Ranks that have a file in the directory, ascending. Files that are not named as rank files are
-// none. Throws an input error if the directory cannot be read.
+// Ranks that have a file in the directory, ascending. Files without the name of a rank file are
+// ignored. Throws an input error if the directory cannot be read.
 std::vector<std::uint64_t> ranks_with_files(const std::string& directory);
 
 // The file of a rank, whether it can be read or not; the name that the collector gives it if there

@@ -170,7 +170,7 @@ RangeTable::RangeTable(std::string_view table, std::uint64_t at, std::uint64_t f
   for (const DatasetFacts& facts : read.facts) {
     sizes.push_back(tensor::byte_count(facts.shape, facts.dtype).value_or(0));
   }
-  // Of what no byte may be in two: the ranges, the first header, and the table around its seal.
+  // No byte may lie in two of these: the ranges, the first header, and the table around its seal.
   std::vector<FileExtent> taken;
   taken.reserve(read.entries + 2);
   std::vector<std::pair<std::uint64_t, std::string_view>> named;

@@ -16,7 +16,7 @@
 
 namespace ttrace::trace::range {
 
-// As many as are kept, of all files together. No table has more.
+// The most ranges in a table, and the most that all open files together keep in memory.
 inline constexpr std::size_t kMostRanges = std::size_t{1} << 21;  // 52 MiB
 
 struct StoredRange {
@@ -59,15 +59,17 @@ class RangeTable {
   // bytes with the file's first header, the table or another range.
   RangeTable(std::string_view table, std::uint64_t at, std::uint64_t file_bytes);
 
-  // Of a file that says it in its own way, by the datasets' names. The ranges lie within the file,
-  // and no two share a byte; here, tensors without elements have one too. There is no seal.
+  // For a file of another format, which says in its own way where its tensors lie: the ranges by
+  // the datasets' names. They must lie within the file and share no byte. Unlike in a table of our
+  // own, tensors without elements have a range, too. There is no seal.
   explicit RangeTable(const std::map<std::string, StoredRange>& ranges);
 
   const Seal& seal() const { return seal_; }
   std::size_t size() const { return entries_.size(); }
   // Nothing if the table does not have the dataset.
   std::optional<StoredRange> find(std::string_view dataset) const;
-  // What the seal's checksum is of, ascending. Memory that nobody needs twice: it is given away.
+  // The parts of the file that the seal's checksum covers, ascending. Moves them out, since they
+  // are needed once.
   std::vector<FileExtent> take_outside() { return std::exchange(outside_, {}); }
 
  private:

@@ -17,8 +17,8 @@ def origin() -> dict[str, str]:
 
 
 def _commit() -> str:
-    """Of the repository that the script lies in; "" without one, without git, or where the folder
-    must not be read."""
+    """The commit of the repository that the script lies in; "" without a repository, without git,
+    or if the folder must not be read."""
     try:
         script = Path(*sys.argv[:1]).resolve()
         folder = script if script.is_dir() else script.parent

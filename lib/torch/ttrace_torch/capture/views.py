@@ -16,7 +16,7 @@ from ttrace_torch.layout.dtensor import is_dtensor, storage_of
 
 
 def own_base(tensor: torch.Tensor, inputs: Sequence[torch.Tensor]) -> torch.Tensor | None:
-    """The base whose elements a module's output shows all; None if there is none.
+    """The base tensor of which a module's output is a view of all elements; None if it has none.
 
     A base that belongs to one of the module's inputs does not count: other tensors may share it.
     """

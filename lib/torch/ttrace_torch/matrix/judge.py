@@ -101,7 +101,8 @@ def audit(run: Path, specification: Path | None, folder: Path) -> Verdict:
 def _reported(
     command: str, given: Sequence[str], folder: Path
 ) -> tuple[str, dict[str, Any] | None]:
-    """What a command printed last if it could not be carried out, and its report if it was."""
+    """Runs a command. Returns "" and its report in JSON, or the reason why there is no report and
+    None."""
     report = folder / f"{command}.json"
     files = ["--json", str(report), "--html", str(folder / f"{command}.html")]
     done = _run(command, *given, *files)

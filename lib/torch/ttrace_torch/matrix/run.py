@@ -176,7 +176,7 @@ def judged_row(
 def judge_traces(
     reference: Path, run: Path, noise: Sequence[Path], out: str | Path | None
 ) -> Matrix:
-    """The same for two traces that are there, as a matrix of one row. Throws MatrixError."""
+    """Compares two existing traces and returns a matrix of one row. Throws MatrixError."""
     begun = time.monotonic()
     program()
     with folder_of(out) as folder:

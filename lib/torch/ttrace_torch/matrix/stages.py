@@ -18,10 +18,11 @@ from ttrace_torch.matrix.words import Word
 
 @dataclass(frozen=True)
 class Feeding:
-    """What a pipeline is fed with.
+    """How a pipeline gets its micro-batches.
 
-    inputs: the first stage's arguments for one micro-batch.
-    loss: the loss from the last stage's output and a micro-batch, and what it took besides.
+    inputs: maps a micro-batch to the first stage's arguments.
+    loss: maps the last stage's output and a micro-batch to the loss, and to the other tensors that
+        the loss was computed from, by name.
     """
 
     inputs: Callable[[Any], tuple[torch.Tensor, ...]]

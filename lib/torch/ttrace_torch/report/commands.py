@@ -69,7 +69,7 @@ def _answer(command: str, traces: list[Any], flags: dict[str, Any]) -> Report:
 
 
 def _flags(flags: dict[str, Any]) -> Iterator[str]:
-    """As they stand in a command line: True is the flag alone, a list the flag again and again."""
+    """The flags of a command line: True gives the flag alone, a list repeats the flag."""
     for name, value in flags.items():
         word = f"--{name.replace('_', '-')}"
         if value is True:

@@ -55,7 +55,7 @@ def real_of(make: Expressions, value: Value) -> Value:
 
 
 def _joined(make: Expressions, part: Value, turn: int) -> int | None:
-    """The value of which of_real() made this part; None if it is none."""
+    """The value that of_real() split into this part and others; None if `part` is no such part."""
     node = make.graph.nodes[part.id]
     if node.primitive == "reshape":
         node = make.graph.nodes[node.arguments[0]]

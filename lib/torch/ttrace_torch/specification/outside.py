@@ -11,11 +11,12 @@ from ttrace_torch.base import dtypes
 from ttrace_torch.specification.expressions import Expressions
 from ttrace_torch.specification.graph import Value
 
-# The most elements that a specification gives one by one.
+# The most elements of a tensor whose values a specification lists one by one.
 MOST = 4096
-# The same for a buffer, which a trace does not record: tables of positions have some thousands.
+# The most for a buffer, which a trace does not record: tables of positions have some thousands.
 MOST_OF_BUFFER = 65536
-# A larger tensor is not looked at for its form: a mask of 8,192 tokens still is.
+# The most elements of a tensor that is searched for a simple form, enough for a mask of 8,192
+# tokens.
 _MOST_LOOKED_AT = 2**26
 
 

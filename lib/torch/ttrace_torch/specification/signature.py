@@ -45,7 +45,8 @@ _MAKING_SIZES = frozenset(
         "aten::unique_dim",
     }
 )
-# The same, but the formula itself says how many elements it has found.
+# The size of these results also depends on data, but their formula says how many elements they
+# have.
 _CHOOSING = frozenset({"aten::masked_select", "aten::nonzero"})
 
 

@@ -213,7 +213,7 @@ class Slicer:
         return any(self.tensors[number].place[0] in _RAW for number in found.inputs)
 
     def _check_sizes(self, tensor: Tensor) -> None:
-        """Makes a tensor opaque whose own sizes, or those of its inputs, depend on data."""
+        """Makes a tensor opaque if its sizes, or those of its inputs, depend on data."""
         varies = [-1 in self.tensors[number].mark.shape for number in tensor.sources]
         if tensor.pattern is not None and (-1 in tensor.mark.shape or any(varies)):
             tensor.pattern, tensor.opaque = None, VARYING

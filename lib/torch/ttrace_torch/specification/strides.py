@@ -46,7 +46,10 @@ def _steps_of_grid(
     offset: int,
     order: list[int],
 ) -> tuple[Step, ...] | None:
-    """The same where the elements have gaps between them; order: the dimensions by stride."""
+    """The steps of a view whose elements have gaps between them; None if it has no such form.
+
+    order: the dimensions by descending stride.
+    """
     if offset < 0 or 0 in size:
         return None
     wide = [dim for dim in order if size[dim] != 1]

@@ -78,7 +78,7 @@ class EarlierTrace:
             os.rmdir(self._found.target)
 
     def sentence(self) -> str | None:
-        """What became of it, for people; None on the ranks that leave it to another."""
+        """Says what became of the earlier trace; None on ranks that leave saying so to another."""
         found = self._found
         if not self._is_told_here:
             return None
@@ -92,7 +92,10 @@ class EarlierTrace:
 
 @dataclass(frozen=True)
 class _Found:
-    """What stood at a path. target: where it goes. what: in words. rank: that found it."""
+    """An earlier trace or file at the path of this run.
+
+    target: where it is moved. what: a description. rank: the rank that found it.
+    """
 
     target: str
     what: str

@@ -129,7 +129,7 @@ def save_manifest(folder: Path, whole: Mapping[str, Any]) -> bool:
             first = True
         os.replace(temporary, target)
     finally:
-        # Of two names of one file, replace() leaves both.
+        # If both names are links to the same file, replace() does nothing and leaves both.
         remove_quietly(temporary)
     sync_folder(folder)
     return first

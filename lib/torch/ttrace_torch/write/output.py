@@ -246,7 +246,7 @@ class Output:
         part = {**head, "tensors": manifest.sorted_tensors(self._tensors)}
         computed = {entry["computed_in"] for entry in self._tensors if "computed_in" in entry}
         if computed and "precision" not in part["run"]:
-            # Of a run that stores no tensor in the type, nothing else shows it.
+            # If the run stores no tensor in that type, nothing else in the trace shows it.
             part["run"] = {**part["run"], "precision": coarsest(computed)}
         if self._optimizer:
             part["optimizer"] = self._optimizer

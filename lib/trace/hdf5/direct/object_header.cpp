@@ -181,7 +181,7 @@ AttributeValue value_of(const AttributeMessage& attribute, const OpenFile& file,
   }
 }
 
-// Of the header of `object`.
+// The file address of the header of `object`.
 std::optional<std::uint64_t> address_of(hid_t object) {
 #if H5_VERSION_GE(1, 12, 0)
   H5O_info2_t info;

@@ -35,7 +35,7 @@ class File {
   // or virtual, compressed by a filter that is not built in, of an element type the format lacks.
   std::unique_ptr<Dataset> open_dataset(const std::string& dataset) const;
 
-  // The same, by the library alone.
+  // As open_dataset(), but without the table of ranges.
   std::unique_ptr<StoredDataset> open_by_library(const std::string& dataset) const;
 
   bool has(const std::string& dataset) const;
@@ -43,12 +43,12 @@ class File {
   // The scalar string dataset `dataset` (fixed or variable length).
   std::string read_string(const std::string& dataset) const;
 
-  // Its table of ranges, not looked at; nothing if it has none. Throws an input error, without the
-  // file's name, if what stands in its place is none.
+  // The file's table of ranges, unchecked; nothing if it has none. Throws an input error, without
+  // the file's name, if something else stands in its place.
   std::optional<PlacedTable> ranges_table() const;
-  // Its tensors by that table, without the library; outlives this. Null if the file has none, or is
-  // not what the table was made for, of which the first such file of the process warns. Hold no
-  // LibraryLock.
+  // Reads the file's tensors by that table, without the library; may outlive this object. Null if
+  // the file has no table or has changed since it was made; the process warns of the first such
+  // file. The caller must not hold a LibraryLock.
   std::shared_ptr<const range::RangeFile> ranges() const;
 
   // A whole-number attribute of the root group, or nothing if it is absent.
