@@ -70,7 +70,7 @@ void add_inspect_command(CLI::App& app, Action& action) {
             "show what each tensor should follow from, and whether the trace holds that");
   FlagGroup(*command, kTraces)
       .value("--specification FILE", flags->specification,
-             "from which tensors every other one follows, for --expression; by default "
+             "which tensors each one is computed from, for --expression; by default "
              "specification.json beside the trace");
   add_layout_flag(*command, flags->layout);
   flags->selection.add_to(*command);

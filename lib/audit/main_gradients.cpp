@@ -132,8 +132,8 @@ class MainGradients {
     }
   }
 
-  // Names the micro-batch that the sum lacks: without its raw gradients the sum holds. For tensors
-  // with too few elements to fit a weight for each term.
+  // Names the micro-batch that the sum lacks, if the sum holds without its raw gradients. For
+  // tensors with too few elements to fit a weight for each term.
   void name_lacking(const TensorEntry& entry, const RawGradients& raw,
                     AuditedTensor& tensor) const {
     constexpr std::size_t kMost = 64;

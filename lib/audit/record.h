@@ -20,12 +20,12 @@ using answer::CheckResult;
 using answer::judges_value;
 using answer::kBelowBoundReason;
 
-// The broken checks of the tensor that everything computed from it breaks too: its replicas differ,
+// The broken checks of the tensor that also break in tensors computed from it: its replicas differ,
 // or it is not finite.
 std::set<std::string> travelling(const AuditedTensor& tensor);
 
-// Marks the broken tensors that a tensor explains which they were computed from: both have replicas
-// that differ, both are not finite, or the broken tensor does not follow from one whose replicas
+// Marks broken tensors that a tensor explains from which they were computed: both have replicas
+// that differ, or both are not finite, or the broken tensor does not follow from one whose replicas
 // differ.
 void mark_downstream(std::vector<AuditedTensor>& tensors);
 

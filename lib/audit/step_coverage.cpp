@@ -16,7 +16,8 @@ using trace::TensorKey;
 
 using Microbatches = std::set<std::optional<std::uint64_t>>;
 
-// The steps of a trace, each with its micro-batches; a step without any has one of no number.
+// The steps of a trace, each with its micro-batches. A step without micro-batches gets one without
+// a number.
 std::map<std::uint64_t, Microbatches> steps_of(const trace::Manifest& manifest) {
   std::map<std::uint64_t, Microbatches> steps;
   for (const trace::TensorEntry& entry : manifest.tensors) {

@@ -24,8 +24,8 @@ namespace ttrace::audit {
 // that a script multiplies a loss by.
 bool is_computed(const trace::TensorKey& key);
 
-// By step and micro-batch, the originals of the specification's tensors whose values judged
-// expressions contain: the judged tensors, and those that were computed on the way to them.
+// The tensors of the specification (their originals) that judged expressions compute, by step and
+// micro-batch: the judged tensors themselves, and those that are computed on the way to them.
 using JudgedValues =
     std::map<std::pair<std::uint64_t, std::optional<std::uint64_t>>, std::set<std::uint32_t>>;
 

@@ -55,8 +55,8 @@ struct AuditCoverage {
 struct AuditSharpness {
   double worst_share = 0;            // of a tensor that holds
   std::optional<std::size_t> worst;  // that tensor
-  // The bound of nine of ten gradients that hold is at most this: a factor of 1 + this in them
-  // would show. Nothing if there is none.
+  // Nine of ten gradients that hold have at most this bound, so that a factor of 1 + this in them
+  // would show. Nothing if no gradient holds.
   std::optional<double> gradient;
 };
 

@@ -11,6 +11,8 @@ namespace ttrace::comparison {
 // Each returns the words that follow "nothing diverged, but ", or empty if its reason does not
 // apply.
 
+// Each function returns a reason why the comparison is inconclusive, or empty.
+
 // The candidate was told not to record a loss, gradient norm or main gradient of the reference.
 // A selection at the command is the user's decision, but a gap in a recording is not.
 std::string essentials_not_recorded(const CompareReport& report);

@@ -112,7 +112,7 @@ void settle_unmeasured(const WorkDivision& division, const std::set<std::string>
                             "; run them again to their end");
   }
   mark_interrupted(result);
-  // Unlike what a missing part leaves over, it was asked for and cannot be had.
+  // Not skipped, as mark_interrupted() says: the tensor was selected, but no part could measure it.
   result.outcome = judge::Outcome::kNotJudged;
   result.reason =
       base::concat(lost.empty() ? std::string("its shards lie apart")

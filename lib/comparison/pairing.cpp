@@ -194,7 +194,7 @@ class MicrobatchPairing {
       if (whole->key.copy == 0) pair_further_copies(whole);
     }
     for (const trace::TensorKey& key : used_) {
-      // A part with a partner of its own is compared with that as well.
+      // Parts of a whole need no pair of their own. If a part has a partner, that pair stays, too.
       Pair* const part = pairs_.find(key);
       if (part != nullptr && part->*whole_side_ == nullptr) PairTable::remove(*part);
     }

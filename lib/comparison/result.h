@@ -116,7 +116,8 @@ struct SwappedRuns {
   std::optional<std::size_t> disagreeing;  // a result of which the reference's own copies differ
 };
 
-// A slip in a declared layout, behind which everything is judged as if it were declared as it fits.
+// A wrong declared layout that the comparison corrected: all later tensors are judged under the
+// layout that fits.
 struct FollowedLayout {
   std::string name;           // of the tensor whose values show the layout
   std::string rule;           // for --layout

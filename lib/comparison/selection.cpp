@@ -115,9 +115,9 @@ void mark_incomplete(const trace::Source& lacking, TraceSide side, const trace::
   result.reason = concat(lacking.path(), " left it out: ", known.reason);
 }
 
-// Whether it is the factor that a script multiplies a loss by, and `lacking` recorded this loss
-// without it: a script may hand over a loss that is detached, or after its backward, or compute a
-// mean where another script divides a sum.
+// Whether `key` is the factor that a script multiplies a loss by, and the run of `lacking` recorded
+// that loss without a factor. That is normal: its script may record a loss that is detached, or
+// after its backward, or compute a mean where the other script divides a sum.
 bool is_factor_of_recorded_loss(const trace::TensorKey& key, const trace::Manifest& lacking) {
   if (!trace::is_factor_of_loss(key) && !trace::is_inner_factor_of_loss(key)) return false;
   return std::any_of(lacking.tensors.begin(), lacking.tensors.end(),

@@ -138,8 +138,8 @@ class Collector {
     }
     for (const Module* returner : graph_.returners(key_.name)) add_backward_through(*returner);
     if (found_.empty()) add_kind(Kind::kLoss);
-    // What the job computes from it outside of all modules, such as a loss, has a derivative that
-    // is taken at its value.
+    // What the job computes from this value outside of all modules, such as a loss, has a
+    // derivative that depends on the value.
     if (is_result_of_model()) {
       add_values(Kind::kOutput, trace::module_of_value(key_.name));
     }

@@ -69,7 +69,9 @@ std::string describe_before(const std::vector<std::size_t>& depends_on,
                             const std::vector<TensorComparison>& results) {
   if (depends_on.empty()) return "nothing that was recorded comes before it";
   std::vector<std::size_t> named = depends_on;
-  // First what did not match, then what is near, last the model's own inputs, on which all depends.
+  // Tensors that did not match come first, then near ones, and last the model's own inputs, on
+  // which
+  // everything depends.
   const auto room = [&results](std::size_t i) {
     const bool far = phase_of(results[i].key) == Phase::kInput;
     return results[i].outcome != Outcome::kMatch ? 0 : far ? 2 : 1;

@@ -1,5 +1,5 @@
-// Modules in isolation: the plan of two runs in which what modules receive is overwritten, so that
-// no error travels between them (schemas/plan-v1.md), and what such runs say of each module.
+// Modules in isolation: a plan for two runs that overwrites the inputs of modules, so that no error
+// travels between them (schemas/plan-v1.md), and the verdict of such runs on each module.
 #pragma once
 
 #include <cstdint>

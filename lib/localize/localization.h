@@ -20,8 +20,8 @@ namespace ttrace::localize {
 
 using answer::AuditedTensor;
 
-// A finding of a comparison, alike ones together: what its report says, and what follows in its
-// module from its own inputs.
+// A finding of a comparison, or a group of alike findings: what its report says, and which tensors
+// of its module follow from the module's own inputs.
 struct LocalizedFinding : answer::Finding {
   std::string id;
   std::string title;          // "main_grad of 10 LayerNorm parameters (layers.*.norm1.*)"

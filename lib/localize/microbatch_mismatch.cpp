@@ -150,7 +150,7 @@ class Order {
   const std::vector<TensorComparison>& results_;
 };
 
-// Whether the ranks of an axis with this name see the same samples.
+// Whether ranks along an axis with this name get the same samples.
 bool shares_samples(std::string_view axis) {
   constexpr std::array<std::string_view, 4> kShared{"tp", "cp", "pp", "sp"};
   return std::find(kShared.begin(), kShared.end(), axis) != kShared.end();

@@ -11,7 +11,7 @@
 
 namespace ttrace::localize {
 
-// Returns what the runs do not start alike with, or nothing.
+// Returns in what the runs differ at their start, or nothing.
 //
 // Other weights: in the first step, more than half of the parameters diverged, or more than half of
 // those with two dimensions and more (biases and norms are often constants, alike for every seed).

@@ -48,7 +48,8 @@ bool is_of(const Band& band, Kind kind) {
   return std::find(band.kinds.begin(), band.kinds.end(), kind) != band.kinds.end();
 }
 
-// Where the tensors of a step lie in depth: what has no layer's number is before or after them.
+// Where the tensors of a step lie in depth. Tensors without a layer's number lie before or after
+// all layers.
 class Depths {
  public:
   Depths(const std::vector<TensorComparison>& results, std::uint64_t step) {

@@ -201,7 +201,7 @@ void write_evidence(const comparison::CompareReport& report, std::size_t index, 
   const comparison::ComparedFinding& finding = report.findings[index];
   const comparison::TensorComparison& result = report.results[finding.result];
   if (result.comparison) {
-    // Which values are not finite is what is wrong; the error of the others may be within.
+    // The values that are not finite are the error; the others may be within the tolerance.
     const bool not_finite = result.comparison->measurement.total.nonfinite_different > 0;
     if (not_finite) lines.add("where", finding.where);
     lines.add("error", describe_error(finding, result));

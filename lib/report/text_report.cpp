@@ -271,7 +271,7 @@ void write_text(const comparison::CompareReport& report, const TextStyle& style,
   std::ostringstream text;
   text << first_line.text << "\n";
   if (first_line.is_cut) text << "\n  in full: " << answer.sentence << "\n";
-  // Two traces without a common tensor have findings too, but those say nothing.
+  // Two traces without a common tensor have findings too, but these mean nothing.
   const bool diverged = report.verdict == answer::Verdict::kWrong || report.interrupted;
   if (diverged) write_microbatches(report, text);
   if (diverged && report.other_start) write_start(report, text);

@@ -17,7 +17,8 @@ using tensor::Shape;
 // combinations of shapes.
 constexpr std::uint64_t kMostChecks = 100'000'000;
 
-// Numbers of shapes, so that a pattern with many inputs does not hold as many copies.
+// Gives each shape a number, so that a pattern with many inputs does not keep many copies of a
+// shape.
 class ShapeNumbers {
  public:
   std::uint32_t of(Shape shape) {

@@ -1,5 +1,5 @@
-// The specification of a training step: from which recorded tensors every other one follows, and by
-// which formula. Format: schemas/specification-v1.md.
+// The specification of a training step: which recorded tensors each other one is computed from, and
+// by which formula. Format: schemas/specification-v1.md.
 #pragma once
 
 #include <cstddef>

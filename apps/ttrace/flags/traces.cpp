@@ -22,7 +22,7 @@ void add_layout_flag(CLI::App& command, std::string& path) {
 
 void add_specification_flag(CLI::App& command, std::string& path) {
   FlagGroup(command, kTraces)
-      .value("--specification FILE", path, "from which tensors every other one follows, and how");
+      .value("--specification FILE", path, "which tensors each one is computed from, and how");
 }
 
 void JudgedPairFlags::add_to(CLI::App& command, const std::string& candidate_is) {

@@ -8,13 +8,13 @@
 
 namespace ttrace::localize {
 
-// The part of the candidate's tensor whose copies differ: of one made of several, the stored tensor
-// with the block where they are furthest apart.
+// The stored tensor whose copies differ. If the candidate's tensor is made of several, this is the
+// one with the block where copies are furthest apart.
 const trace::TensorEntry& part_that_differs(const measure::TensorRef& candidate,
                                             const measure::ReplicaDifference& replicas);
 
-// Axes of that part's mesh along which a step from one rank to another, all else equal, leads from
-// one class of agreeing replicas into another. Empty if the replicas agree.
+// Axes of that tensor's mesh that separate classes of agreeing replicas: two ranks that differ only
+// in their coordinate on the axis may be in different classes. Empty if the replicas agree.
 std::vector<std::string> separating_axes(const measure::TensorRef& candidate,
                                          const measure::ReplicaDifference& replicas);
 

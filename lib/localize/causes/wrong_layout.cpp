@@ -37,7 +37,8 @@ std::vector<trace::Placement> others_like(const trace::Placement& declared, std:
       others.push_back(segments);
     }
   }
-  // A sum that is wrong because of the manifest alone does no harm.
+  // A wrong declaration of a sum is tried only if something bad follows from the tensor
+  // (`goes_on`): a sum that is wrong in the manifest alone does no harm.
   if (const auto* partial = std::get_if<trace::Partial>(&declared); partial != nullptr && goes_on) {
     others.push_back(trace::Replicate{});
     const bool sum = partial->reduction == trace::Reduction::kSum;

@@ -13,7 +13,7 @@ namespace {
 using base::concat;
 using base::JsonCursor;
 
-// A finding as people count them: those that are alike are one.
+// A finding as people count findings: alike ones are one.
 struct Card {
   std::string id;
   std::string headline;
@@ -264,7 +264,9 @@ class Judge {
     out_.findings.insert(card.names.begin(), card.names.end());
   }
 
-  // A tensor that is wrong and no finding: excused if all that it may follow from is.
+  // A tensor that is wrong but not a finding. It is excused if all findings that it may follow from
+  // are
+  // excused.
   void judge_consequence(const std::string& id) {
     if (members_.contains(id)) return;
     double limit = 0;

@@ -25,7 +25,8 @@ std::string of_any_step(const std::string& id) {
   return concat(id.substr(0, begin), "*", id.substr(begin + length));
 }
 
-// Keeps the tensors of the step, and makes those of two steps meet.
+// Keeps only the tensors of the step, and takes the step out of their ids, so that the ids of two
+// steps are equal.
 void forget_the_step(std::uint64_t step, Night& night) {
   const std::string number = concat(step);
   std::erase_if(night.tensors, [&number](const NightTensor& tensor) {

@@ -40,7 +40,7 @@ class Texts {
 std::string number_json(const std::optional<double>& value) {
   if (!value) return "null";
   if (std::isnan(*value)) return "\"nan\"";
-  // JSON has no infinity, and a number beyond all others is read as one.
+  // JSON has no infinity; JavaScript reads a number that is too large as infinity.
   if (std::isinf(*value)) return *value > 0 ? "1e999" : "-1e999";
   return base::short_number(*value);
 }

@@ -118,8 +118,8 @@ struct PageAnswer {
 // "DIVERGED", "MATCH but for 3 known".
 std::string verdict_in_words(const PageAnswer& answer);
 
-// Whether a tensor of this outcome was checked; whether it was, and is right; and whether it
-// differs from the reference, or one side alone has it.
+// Whether a tensor with this outcome was checked; whether it was checked and is right; and whether
+// it differs from the reference or is on one side only.
 bool was_checked(std::string_view outcome);
 bool is_right(std::string_view outcome);
 bool is_bad(std::string_view outcome);

@@ -30,7 +30,8 @@ constexpr Reader kReaders[] = {
     {kDiffSchema, read_diff},      {kTrendSchema, read_trend},
 };
 
-// Says of findings whose known differences they are, and of differences that excuse nothing why.
+// Adds to each finding the known difference that excuses it, and to each known difference that
+// excuses nothing the reason.
 void add_known_differences(const base::JsonCursor& root, PageAnswer& answer) {
   const auto list = root.find("known");
   if (!list) return;

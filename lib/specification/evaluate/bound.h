@@ -38,8 +38,8 @@ struct RowSums {
   std::uint64_t elements() const;
 };
 
-// What the result's storage adds: the unit roundoff of its type where the expression does not end
-// in a rounding to it, and its smallest number.
+// The error that storing the result adds: the unit roundoff of its type, unless the expression ends
+// with a rounding to that type, and the type's smallest number.
 struct StorageRounding {
   double unit = 0;
   double quantum = 0;

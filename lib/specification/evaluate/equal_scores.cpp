@@ -185,7 +185,8 @@ bool EqualScores::may_be_rounding(const Value& chosen, const Value& expected,
     const std::uint64_t element = named_by(i, chosen);
     const double score = scores_.data()[element];
     const double wanted = scores_.data()[named_by(i, expected)];
-    // Both the score that is named and the one at its place in the order may have moved.
+    // Doubled, because two scores may have moved: the chosen one, and the one that the order has
+    // there.
     const double reach = 2 * kReach * reach_[place_of(i) / kept_];
     return named.at(element) != kSeveral && (score == wanted || std::abs(score - wanted) <= reach);
   });

@@ -287,7 +287,7 @@ FullJudging::RowDifference FullJudging::compare_any(std::uint64_t r, const doubl
       part.left_out = true;
       continue;
     }
-    // A mask makes values of -inf; nothing healthy makes many of the others.
+    // A mask makes values of -inf; a healthy run makes few values of +inf or NaN.
     if (kind == 1 || kind == 2) ++part.endless;
     if (kind != 0) continue;
     marks_[r * columns_ + i] = 1;

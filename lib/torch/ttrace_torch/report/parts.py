@@ -143,11 +143,13 @@ def _count(value: Any, where: str) -> int:
 
 @dataclass(frozen=True)
 class Finding:
-    """Tensors that are wrong although nothing that they were computed from is.
+    """Tensors that are wrong although all tensors that they were computed from are right.
 
-    keys: ids of all that are alike. causes: the best first; none if none fits.
-    checks, here, next: of `audit` and `localize`. setting: of a finding about the optimizer.
-    Of a finding that `compare` writes in short, `causes` and all that follows are empty.
+    keys: ids of all tensors that are wrong in the same way. causes: the best first; empty if none
+        fits, or if `compare` wrote the finding in short, which also leaves the members after it
+        empty.
+    checks, here, next: only in answers of `audit` and `localize`.
+    setting: only in a finding about the optimizer.
     """
 
     id: str = member(text)

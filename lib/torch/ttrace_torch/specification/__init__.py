@@ -1,1 +1,1 @@
-"""The specification of a step: from which recorded tensors every other one follows, and how."""
+"""The specification of a step: which recorded tensors each other one is computed from, and how."""

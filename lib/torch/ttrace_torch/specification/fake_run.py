@@ -207,9 +207,9 @@ def _fake_tensors(
     recorder: OperationRecorder,
     precision: torch.dtype | None,
 ) -> Iterator[dict[int, torch.Tensor]]:
-    """Puts fake tensors in the place of the model's own, and the own ones back at the end.
+    """A context in which the model has fake tensors instead of its own.
 
-    Gives the own tensor by the id of the fake one.
+    Yields the model's own tensors, each by the id of the fake one that stands in for it.
     """
     made: dict[int, torch.Tensor] = {}
     originals: dict[int, torch.Tensor] = {}

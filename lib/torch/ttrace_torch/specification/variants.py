@@ -50,7 +50,8 @@ def variants_of_each(
 def variants_of(
     graph: Graph, of_step: dict[Place, Mark], microbatches: Sequence[dict[Place, Mark]]
 ) -> list[Variant]:
-    """The marks of one micro-batch for each of the sizes that they have, with those of the step.
+    """One variant for each set of sizes that micro-batches have: the marks of one micro-batch with
+    these sizes, and those of the step.
 
     Empty if all micro-batches have the same sizes, or some size does not follow from the data's.
     """
@@ -92,9 +93,9 @@ def _agree(one: dict[Place, Extents], other: dict[Place, Extents]) -> bool:
 
 
 def _differing(sizes: Sequence[dict[Place, Extents]]) -> Iterator[Extents]:
-    """The sizes of each dimension that differ between micro-batches, for tensors that all have. A
-    tensor that some lack, or have with another number of dimensions, gives sizes of -1, which
-    nothing explains."""
+    """The sizes of each dimension that differs between micro-batches, one size for each
+    micro-batch. A tensor that some micro-batches lack, or have with another number of dimensions,
+    gives sizes of -1, which no data explains."""
     for place in {place: None for shapes in sizes for place in shapes}:
         shapes = [one[place] for one in sizes if place in one]
         if len(shapes) < len(sizes) or len({len(shape) for shape in shapes}) > 1:

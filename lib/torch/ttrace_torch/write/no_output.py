@@ -1,4 +1,4 @@
-"""The output of a run of which only the specification is written."""
+"""The output of a run that writes only a specification."""
 
 from __future__ import annotations
 
