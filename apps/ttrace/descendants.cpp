@@ -64,7 +64,8 @@ std::map<pid_t, Process> processes() {
   return all;
 }
 
-// Returns those that still run; without /proc, the process group as `kill` takes it.
+// Returns the descendants that still run. Without /proc, returns the process group as a negative
+// number, which kill() takes.
 std::vector<pid_t> descendants(pid_t group) {
   const std::map<pid_t, Process> all = processes();
   if (all.empty() && ::kill(-group, 0) == 0) return {-group};

@@ -13,7 +13,7 @@ struct FirstDivergence {
   std::string run;
   std::uint64_t step = 0;
   std::string headline;
-  // The report in JSON: a file, or its text, which is put into a file while the command runs.
+  // The report in JSON: either a file, or the text, which is written to a file for the command.
   std::string report_file;
   std::string report;
 };

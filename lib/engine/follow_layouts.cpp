@@ -111,7 +111,8 @@ std::map<trace::TensorKey, std::size_t> numbers_of(const CompareReport& report) 
   return numbers;
 }
 
-// Puts the slips back into the report, in which their tensors match under the fitting layouts.
+// Adds a finding for each wrong layout to the report, whose tensors match now because they were
+// judged under the fitting layouts.
 void add_slips(std::vector<Slip> slips, CompareReport& report) {
   const std::map<trace::TensorKey, std::size_t> numbers = numbers_of(report);
   std::vector<ComparedFinding> findings;

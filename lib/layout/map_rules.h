@@ -115,7 +115,7 @@ struct MapFile {
   // Names that no rule pairs, as rules that would drop them once somebody gives the reason.
   std::vector<MapRule> unmatched_reference;
   std::vector<MapRule> unmatched_candidate;
-  // Names of the reference, with those of the candidate that may be meant.
+  // Names of the reference, each with the names of the candidate that may correspond to it.
   std::map<std::string, std::vector<std::string>> ambiguous;
   std::vector<std::string> notes;
 };

@@ -61,7 +61,8 @@ struct NoiseSums {
   double largest = 0;           // max |R' - R|
 };
 
-// Differences of N perturbed runs from the reference over `box`, summed by cells as a pair is.
+// Differences of N perturbed runs from the reference over `box`, summed in the cells of `grid` as
+// those of a pair are.
 struct NoiseRequest {
   InputBox reference;
   std::vector<InputBox> runs;

@@ -89,8 +89,9 @@ void adopt_norms(const Norms& norms, TensorComparison& result) {
   judged_by.formula = "replay from the main gradients";
 }
 
-// Clipped gradients have the norm that they were clipped to, whatever it was before. So the
-// recorded norm stays compared with the reference's, and both may have lost digits.
+// For clipped gradients: their norm is the limit, whatever it was before, so it cannot be
+// recomputed from them. The recorded norm is compared with the reference's, and both may have lost
+// digits.
 void allow_rounding(double lost, bool gradients_match, const Norms& norms,
                     TensorComparison& result) {
   judge::Tolerance& judged_by = result.comparison->tolerance;

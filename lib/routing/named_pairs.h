@@ -43,7 +43,7 @@ class NamedPairs {
   std::vector<std::size_t>::const_iterator first_from(const trace::TensorKey& key) const;
 
   const std::vector<comparison::TensorComparison>& results_;
-  // Sorted once something is looked up, as most runs have no router.
+  // Sorted at the first look-up: most runs have no router and look nothing up.
   mutable std::vector<std::size_t> by_key_;
 };
 

@@ -255,9 +255,9 @@ class Routers::Finder {
     return rows / tokens;
   }
 
-  // Returns the decision that the scores of a router imply which recorded none: its output with a
-  // column for every expert, or its input times its weight. If nothing says how many experts a
-  // token has, compares the order of the best kOrderCompared.
+  // For a router that recorded no decision, returns the one that its scores imply. The scores are
+  // its output with a column for every expert, or its input times its weight. If nothing says how
+  // many experts a token gets, compares the order of the best kOrderCompared.
   std::optional<Router> implied_at(std::size_t i) const {
     const TensorKey& key = results_[i].key;
     const View& view = *results_[i].reference;

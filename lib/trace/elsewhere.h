@@ -13,7 +13,7 @@
 
 namespace ttrace::trace {
 
-// How the message ends that opening a tensor of such a rank gives.
+// The end of the message of the error if a tensor of such a rank is opened.
 inline constexpr std::string_view kOnAnotherMachine = "lies on another machine";
 
 // An open trace some of whose ranks have their files elsewhere: nothing of them can be read here,

@@ -15,10 +15,10 @@
 
 namespace ttrace::trace {
 
-// What is wrong with what a file says about where its tensors lie.
+// Errors in what a file says about where its tensors lie.
 struct RangeCheck {
   std::vector<std::string> findings;  // entries that the file itself contradicts
-  std::string warning;                // why that is not used, or empty
+  std::string warning;                // why the table of ranges is not used, or empty
 };
 
 // The manifest inside a file: the whole one of a trace of one rank, or a rank's own part.
@@ -40,7 +40,8 @@ class RankFile {
   // The rank that the file says wrote it (`ttrace_rank`), if it says so.
   virtual std::optional<std::uint64_t> written_by() const = 0;
   virtual EmbeddedManifest manifest() const = 0;
-  // Holds what ranges() reads by against what the file says elsewhere, if it says it twice.
+  // Checks the ranges by which tensors are read against the file's own headers. Finds nothing in
+  // kinds of files that have only one of the two.
   virtual RangeCheck check_ranges() const { return {}; }
 };
 

@@ -136,7 +136,7 @@ class UpdateConsumer : public Consumer {
   }
 
   void take_worst(const TileRun& run, std::uint64_t tile, const OnCpu& done) {
-    // A worst update without coordinates is that of an earlier tile.
+    // If the worst update has no coordinates, it lies in an earlier tile and stays the worst.
     if (!done.sums.worst || done.sums.worst->at.empty()) return;
     const std::uint64_t at = done.sums.worst->at.front();
     sums_.worst = done.sums.worst;

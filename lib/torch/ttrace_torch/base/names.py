@@ -87,8 +87,7 @@ class Naming:
         return {path: canonical(path) or ROOT for path, _ in part.named_modules()}
 
     def of_parameters(self, part: nn.Module) -> dict[str, str]:
-        """Path in `part` -> canonical name, for each of its parameters but those that the whole
-        model has not."""
+        """Path in `part` -> canonical name, for each of its parameters that the whole model has."""
         return {path: canonical(path) for path, _ in part.named_parameters()}
 
     def earlier_runs(self, part: nn.Module) -> dict[str, int]:

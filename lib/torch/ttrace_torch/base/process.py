@@ -72,7 +72,7 @@ def settle(topic: str, proposal: str) -> tuple[str, bool]:
             shared = bytes(store.compare_set(key, shared, stamped)).decode()
         return shared.split(" ", 1)[1], True
     except (AttributeError, RuntimeError, ValueError, TypeError, IndexError):
-        # Not every store has compare_set. A common proposal is not worth a training job.
+        # Not every store has compare_set. Agreeing is not worth ending a training job.
         return proposal, False
 
 
@@ -93,7 +93,7 @@ def _began() -> float:
         began = time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot)
     except (OSError, ValueError, IndexError, AttributeError):
         return 0.0
-    # A process cannot have begun after this import: then nothing is known.
+    # If the result lies after this module's import, the clocks disagree and it means nothing.
     importer, when = _imported
     return 0.0 if importer == os.getpid() and began > when else began
 

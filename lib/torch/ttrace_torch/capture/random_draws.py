@@ -17,7 +17,7 @@ import torch
 
 from ttrace_torch.capture.replaced_functions import replaced_functions
 
-# The end of the name of a draw; what stands before it is the module that drew.
+# The name of a draw ends with this; before it stands the module that drew.
 DRAW = "(random)"
 
 _FUNCTIONS = ("rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "bernoulli")

@@ -1,7 +1,8 @@
-"""What is read from DeepSpeed, of which nothing is imported: its names and their types.
+"""The names that the collector reads from DeepSpeed's objects, with their types. Nothing is
+imported.
 
-What only some engines and optimizers have is asked for with `getattr` and a default where it is
-used, and is not listed.
+Names that only some engines and optimizers have are not listed: the code that needs one asks with
+`getattr` and a default.
 """
 
 from __future__ import annotations

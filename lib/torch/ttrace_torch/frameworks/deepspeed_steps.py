@@ -98,8 +98,8 @@ class MicroSteps:
         return None if returned else self._divided_by_hooks
 
     def _divided_by_hooks(self) -> int:
-        """By what the engine's hooks divide; engine.backward() divides the loss itself from 0.19.6
-        on."""
+        """The number that the engine's hooks divide gradients by. From 0.19.6 on it is 1 in
+        engine.backward(), which divides the loss itself."""
         by_hooks = not self._in_backward or _version() < _DIVIDES_THE_LOSS
         return self._share if by_hooks else 1
 

@@ -1,7 +1,8 @@
-"""What is read from Megatron-core, of which nothing is imported: its names and their types.
+"""The names that the collector reads from Megatron-core's objects, with their types. Nothing is
+imported.
 
-Every name here is a public one. What only some releases or classes have is asked for with
-`getattr` and a default where it is used, and is not listed.
+Every name here is public. Names that only some releases or classes have are not listed: the code
+that needs one asks with `getattr` and a default.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is read from megatron-fsdp, of which nothing is imported: its names and their types."""
+"""The names that the collector reads from megatron-fsdp's objects, with their types."""
 
 from __future__ import annotations
 

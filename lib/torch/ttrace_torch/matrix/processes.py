@@ -228,7 +228,7 @@ def _run_rank(place: Place, task: Task, arguments: tuple[Any, ...]) -> None:
     """The life of one rank, in its own process."""
     os.setsid()
     _die_with_parent()
-    # What the parent left to be collected is not this process's to destroy.
+    # Keeps the garbage collector from destroying objects that were forked from the parent.
     gc.freeze()
     _print_to(place.log)
     faulthandler.enable()

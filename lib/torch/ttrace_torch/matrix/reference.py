@@ -120,7 +120,8 @@ def finish_reference(
 
 
 def _make(place: Place, job: Job, work: Path, cache: Path | None, noise: int) -> dict[str, Any]:
-    """In the reference's process: trains it and its noise runs, if the cache has it not."""
+    """Trains the reference and its noise runs, in a process of their own, unless they are in the
+    cache."""
     facts = fingerprint(job, job.model(place.device), place.device, noise)
     key = key_of(facts)
     if cache is not None and _is_whole(cache / key):
@@ -176,7 +177,7 @@ def _keep(work: Path, cache: Path, key: str) -> Path:
         for name in [*json.loads((work / _FACTS).read_text(encoding="utf-8"))["files"], _FACTS]:
             shutil.move(str(work / name), str(staged / name))
         if entry.exists():
-            # Damaged, or made by another matrix meanwhile: this one is as good.
+            # The entry is damaged, or another matrix has made it meanwhile: replace it either way.
             entry.rename(staged / "before")
         staged.rename(entry)
         shutil.rmtree(entry / "before", ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A matrix of a training script of one's own, which a function tells what to do in each layout."""
+"""A matrix of the user's own training script, which gets other arguments in each layout."""
 
 from __future__ import annotations
 
@@ -139,13 +139,13 @@ def _ranks_of(layouts: Mapping[str, int] | Iterable[str], most_ranks: int | None
 def _run(
     place: Place, script: Path, words: Sequence[str], environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """One rank of the script, in its own process. Returns what its code was."""
+    """Runs one rank of the script, in its own process. Returns facts about its source code."""
     # The store of the ranks is served by the matrix, as by torchrun.
     os.environ.update(TORCHELASTIC_USE_AGENT_STORE="True", LOCAL_WORLD_SIZE=str(place.ranks))
     os.environ.update(environment)
     sys.argv = [str(script), *words]
     sys.path.insert(0, str(script.parent))
-    # What the script leaves to the end of its process, and nothing of the matrix's.
+    # At the end of the process only the script's own exit handlers must run, not the matrix's.
     atexit._clear()
     try:
         runpy.run_path(str(script), run_name="__main__")

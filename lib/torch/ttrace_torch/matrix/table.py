@@ -116,7 +116,8 @@ def _share(row: Row) -> str:
 
 
 def _closest(row: Row) -> str:
-    """The tensor that came closest to its limit, of its id step/mb/kind/name/call/copy."""
+    """Kind and name of the tensor that came closest to its limit, taken from its id
+    step/mb/kind/name/call/copy."""
     compared = row.compared
     if compared is None or compared.closest.count("/") < 5:
         return ""

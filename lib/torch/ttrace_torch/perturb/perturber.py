@@ -147,8 +147,8 @@ class Perturber:
         return result
 
     def _natural_epsilon(self, tensor: torch.Tensor) -> float:
-        # Kernels that round the same factors to TF32 round alike in a noise run that is off by
-        # 2^-23, so it would show a thousandth of what another kernel does.
+        # A perturbation of 2^-23 would rarely change how a kernel rounds factors to TF32, and would
+        # show a thousandth of the difference that another kernel makes.
         narrow = narrow_products() if tensor.is_cuda and tensor.dtype is torch.float32 else {}
         if "matmul" in narrow or ("convolution" in narrow and self._convolves):
             return dtypes.TF32.epsilon or 0.0

@@ -5,7 +5,7 @@ from ttrace_torch import report
 answer = report.compare("ref.h5", "run/", noise=["noise1.h5", "noise2.h5", "noise3.h5"])
 answer.verdict              # "match", "diverged" or "inconclusive"
 answer.findings[0].headline
-answer.frame()              # a pandas DataFrame, a row a tensor
+answer.frame()              # a pandas DataFrame, one row for each tensor
 answer.plot("layers")       # matplotlib
 answer                      # in a notebook: the page
 

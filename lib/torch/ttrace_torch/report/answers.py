@@ -58,7 +58,7 @@ class Report:
         return shown_text(self.name, self.data, format)
 
     def frame(self) -> DataFrame:
-        """A row a tensor, by id. Of an answer without tensors, that of `localize`, a row a
+        """One row for each tensor, by id; for `localize`, which lists no tensors, one for each
         finding."""
         if self.command == "localize":
             return frame_of_findings(self.findings)

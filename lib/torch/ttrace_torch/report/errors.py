@@ -10,9 +10,10 @@ class ReportError(TraceError):
 
 
 class CommandFailed(ReportError):
-    """A command gave no answer: wrong flags, unreadable traces, no program. Its own sentence.
+    """A command gave no answer: wrong flags, unreadable traces, no program. The text is the
+    command's own sentence.
 
-    exit_code: 2 of such a command; None where it did not run.
+    exit_code: 2; None if the command did not run.
     """
 
     def __init__(self, sentence: str, exit_code: int | None = None) -> None:

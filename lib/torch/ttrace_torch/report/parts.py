@@ -137,7 +137,7 @@ class Result:
 
 
 def _count(value: Any, where: str) -> int:
-    """`localize` counts what is downstream, where `compare` lists it."""
+    """The number of downstream tensors: `localize` gives the number, `compare` a list of them."""
     return len(value) if isinstance(value, list) else whole(value, where)
 
 

@@ -88,7 +88,8 @@ def _profile(axes: Axes, shown: Sequence[Result]) -> None:
 
 
 def _bands(shown: Sequence[Result]) -> Iterator[tuple[int, int, str]]:
-    """First, past the last, and name of every run of tensors of one phase and step."""
+    """(first index, index past the last, name) for every series of tensors of one phase and
+    step."""
     several = len({one.key.step for one in shown}) > 1
     begin = 0
     for (step, phase), members in groupby(shown, lambda one: (one.key.step, one.phase)):
@@ -102,10 +103,11 @@ def _legend_above(axes: Axes) -> None:
 
 
 def _layers(axes: Axes, shown: Sequence[Result]) -> None:
-    """A row a layer, a column a kind, and in each cell the tensor that used most."""
+    """One row for each layer, one column for each kind; a cell shows the tensor that used most of
+    its allowed error."""
     kinds = [kind for kind in _KINDS if any(one.key.kind == kind for one in shown)]
     layers = sorted({one.layer for one in shown if one.layer is not None})
-    # More rows than pixels would hide one: several layers share a row then.
+    # With more rows than pixels some would be invisible, so several layers share a row.
     together = math.ceil(len(layers) / _MOST_ROWS)
     row_of: dict[int | None, int] = {layer: at // together for at, layer in enumerate(layers)}
     names = [f"layer {layer}" for layer in layers[:: together or 1]]
@@ -131,7 +133,7 @@ def _layers(axes: Axes, shown: Sequence[Result]) -> None:
 
 
 def _steps(axes: Axes, shown: Sequence[Result]) -> None:
-    """A line a kind: the tensor of every step that used most."""
+    """One line for each kind: in every step, the tensor that used most of its allowed error."""
     top = top_of([_used(one) for one in shown])
     for kind in _KINDS:
         worst: dict[int, float] = {}

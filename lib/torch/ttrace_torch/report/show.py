@@ -33,7 +33,8 @@ def shown_text(name: str, data: bytes, format: str) -> str:
 
 
 def page_in_frame(page: str, title: str) -> str:
-    """The page for a notebook. In its frame it runs its own script, and reaches nothing around."""
+    """The page for a notebook, in a frame that runs the page's script but cannot reach the
+    notebook."""
     page = page.replace(_HEAD, _BASE, 1)
     return (
         f'<iframe sandbox="allow-scripts" srcdoc="{html.escape(page)}" '

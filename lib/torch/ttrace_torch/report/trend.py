@@ -32,8 +32,8 @@ class Trend:
         return self.text
 
     def used(self, worst: int = 10) -> dict[str, list[float | None]]:
-        """For the tensors that used most in any night, by id, their share in each night; None if a
-        night lacks the tensor."""
+        """The share of its allowed error that a tensor used in each night, by id, for the `worst`
+        tensors of all nights; None for a night that lacks the tensor."""
         found: dict[str, list[float | None]] = {}
         for at, night in enumerate(self.nights):
             for one in night.results:
@@ -42,13 +42,13 @@ class Trend:
         return dict(sorted(found.items(), key=_most, reverse=True)[:worst])
 
     def frame(self, worst: int = 10) -> DataFrame:
-        """A row a night, a column a tensor."""
+        """One row for each night, one column for each tensor."""
         pandas = needed("pandas", "frame()")
         frame: DataFrame = pandas.DataFrame(self.used(worst), index=list(self.paths), dtype="float")
         return frame
 
     def plot(self, worst: int = 10, axes: Axes | None = None) -> Axes:
-        """A line a tensor over the nights, by matplotlib."""
+        """One line for each tensor over the nights, by matplotlib."""
         used = self.used(worst)
         axes = axes if axes is not None else new_axes()
         top = top_of([value for values in used.values() for value in values if value is not None])

@@ -90,7 +90,8 @@ def list_incomplete(runs: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _unmatched(whole: Mapping[str, Any]) -> list[str]:
-    """The globs for modules to record that matched none. A stage of a pipeline cannot tell."""
+    """The globs for modules to record that matched no module on any rank. A single stage of a
+    pipeline cannot know that."""
     recorded = whole.get("run", {}).get("recorded", {})
     if not recorded.get("steps") or "modules" not in recorded:
         return []

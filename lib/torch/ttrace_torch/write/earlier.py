@@ -1,13 +1,13 @@
 """The trace of an earlier run that stands where a run is about to write, and where it goes.
 
-Nothing of it is lost before this run has something in its place. It is moved out of the way at
-once, to `PATH.1`, so that nobody takes it for this run's. If it was of the same kind, each rank
+Nothing of it is deleted before this run has recorded something. It is moved out of the way at
+once, to `PATH.1`, so that nobody takes it for this run's. If it is of the same kind, each rank
 deletes its share of it after its own first finished step.
 
 Ranks begin at different times, on many nodes. Each therefore touches only what is certainly old:
 the file of its own number, files of numbers that this run does not have, and the manifest, which
-cannot be this run's before this rank has closed. Where to move it, they settle through the store of
-torch.distributed. Without a store, each takes the first place that does not hold its file yet.
+cannot be this run's before this rank has closed. The ranks agree on the target through the store of
+torch.distributed. Without a store, each takes the first `PATH.n` that does not hold its file yet.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Claim(NamedTuple):
 class EarlierTrace:
     """A trace that was moved out of the way, as one rank sees it.
 
-    replaced: whether this run takes its place, so that it may go.
+    replaced: whether this run replaces it, so that it may be deleted.
     ids: the ids of its run, as far as they are known.
     """
 
@@ -117,7 +117,7 @@ def make_way(path: Path, claim: Claim) -> EarlierTrace | None:
     text, is_shared = settle(f"earlier/{claim.topic}", json.dumps(vars(proposal)))
     found = _Found(**json.loads(text))
     alone = not is_shared and len(claim.ranks) > 1
-    # Ranks may have disks of their own, on which that place is taken.
+    # Each rank may write to a disk of its own, on which the agreed target is already taken.
     if alone or _is_taken(Path(found.target), path, names):
         found = replace(found, target=str(_free_place(path, names, claim)))
     moved = _move(path, names, Path(found.target))

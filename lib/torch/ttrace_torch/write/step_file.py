@@ -76,7 +76,8 @@ class StepFile:
             places = {number: number * _PAGE for number in self._pages}
             before = {n: _read_at(self._descriptor, _PAGE, at) for n, at in places.items()}
             os.rename(self._path, self._temporary)
-            # Until the file is back, half of a commit must not count as committed.
+            # The file has its temporary name again until the commit is complete, so that half of a
+            # commit does not count as committed.
             self._published = False
         try:
             self._publish(self._pages, self._size)

@@ -1,7 +1,7 @@
-"""Layouts that would make what the ranks recorded the tensors of a reference.
+"""Proposes layouts under which the tensors that the ranks recorded equal those of a reference.
 
-Every shard is held against the reference's whole tensor: which cuts have its shape, and which of
-them its values. Placements that are declared are not looked at, for they may be what is wrong.
+Every shard is compared with cuts of the reference's whole tensor: which cuts have its shape, and
+which of these its values. Declared placements are ignored, because they may be wrong.
 """
 
 from __future__ import annotations

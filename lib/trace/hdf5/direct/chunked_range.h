@@ -53,7 +53,7 @@ class ChunkedRange {
   ChunkedRange& operator=(const ChunkedRange&) = delete;
 
   static constexpr std::uint64_t kKeptBytes = std::uint64_t{64} << 20;
-  // A file may declare chunks of 4 GiB; as much is not taken on its word.
+  // A damaged file may declare chunks of 4 GiB; so much memory is not taken for them.
   static constexpr std::uint64_t kLargestChunk = std::uint64_t{1} << 30;
 
  private:

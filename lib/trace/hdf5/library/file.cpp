@@ -75,8 +75,8 @@ H5L_info_t require_hard_link(hid_t from, const std::string& step, const std::str
   return info;
 }
 
-// Opens what the hard link `info` leads to, in the file that `from` is in: without looking for its
-// name once more.
+// Opens the object of the hard link `info`, in the file of `from`, without a second search for its
+// name.
 Handle open_linked(hid_t from, const H5L_info_t& info) {
 #if H5_VERSION_GE(1, 12, 0)
   return {H5Oopen_by_token(from, info.u.token), H5Oclose};
