@@ -20,6 +20,7 @@ from transformers import AutoModelForCausalLM
 NAME = "model.layers.0.mlp.experts.gate_up_proj"
 SIZES = {
     "vocab_size": 64,
+    "unpadded_vocab_size": 64,  # since 5.24.0
     "hidden_size": 32,
     "intermediate_size": 64,
     "moe_intermediate_size": 32,
