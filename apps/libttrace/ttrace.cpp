@@ -13,7 +13,7 @@
 #include "devices.h"
 #include "engine/compare_traces.h"
 #include "memory_run.h"
-#include "report/compare_report_json.h"
+#include "report/json/compare_report_json.h"
 
 namespace ttrace::library {
 namespace {

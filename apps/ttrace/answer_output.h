@@ -13,7 +13,7 @@
 
 #include "flags/answer.h"
 #include "outputs.h"
-#include "report/compare_report_json.h"
+#include "report/json/compare_report_json.h"
 #include "report/terminal_text.h"
 #include "report/text_report.h"
 

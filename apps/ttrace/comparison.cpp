@@ -10,7 +10,7 @@
 #include "machine.h"
 #include "mapping/map_starter.h"
 #include "outputs.h"
-#include "report/compare_report_json.h"
+#include "report/json/compare_report_json.h"
 #include "report/terminal_text.h"
 #include "terminal.h"
 

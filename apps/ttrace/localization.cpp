@@ -7,9 +7,9 @@
 #include "inputs.h"
 #include "layout/layout_rules.h"
 #include "machine.h"
-#include "report/comparison_as_reported.h"
+#include "report/json/comparison_as_reported.h"
+#include "report/json/reported_comparison.h"
 #include "report/localize_report.h"
-#include "report/reported_comparison.h"
 
 namespace ttrace::app {
 namespace {

@@ -9,7 +9,7 @@
 #include "inputs.h"
 #include "localization.h"
 #include "outputs.h"
-#include "report/plan_json.h"
+#include "report/json/plan_json.h"
 #include "shared_work.h"
 
 namespace ttrace::app {

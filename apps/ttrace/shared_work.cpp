@@ -12,10 +12,10 @@
 #include "base/files.h"
 #include "base/strict_json.h"
 #include "base/text.h"
-#include "comparison/checkpoint_lines.h"
+#include "comparison/checkpoint/checkpoint_lines.h"
 #include "flags/flag_group.h"
 #include "process.h"
-#include "report/part_of_work_json.h"
+#include "report/json/part_of_work_json.h"
 #include "state_file.h"
 #include "trace/open/open_trace.h"
 

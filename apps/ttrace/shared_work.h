@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "answer_output.h"
-#include "comparison/checkpoint.h"
+#include "comparison/checkpoint/checkpoint.h"
 #include "comparison/division.h"
 #include "flags/policy.h"
 #include "local_files.h"

@@ -14,8 +14,8 @@
 #include "base/log.h"
 #include "base/strict_json.h"
 #include "base/text.h"
-#include "comparison/checkpoint_lines.h"
-#include "report/part_of_work_json.h"
+#include "comparison/checkpoint/checkpoint_lines.h"
+#include "report/json/part_of_work_json.h"
 
 namespace ttrace::app {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "comparison/checkpoint.h"
+#include "comparison/checkpoint/checkpoint.h"
 #include "comparison/division.h"
 
 namespace ttrace::app {

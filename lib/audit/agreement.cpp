@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "comparison/checkpoint.h"
+#include "comparison/checkpoint/checkpoint.h"
 #include "comparison/pairing.h"
 #include "comparison/run_facts.h"
 #include "judge/calibration.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "audit/record.h"
-#include "comparison/checkpoint.h"
+#include "comparison/checkpoint/checkpoint.h"
 #include "comparison/division.h"
 #include "comparison/measure_pairs.h"
 #include "comparison/result.h"

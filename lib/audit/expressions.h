@@ -9,7 +9,7 @@
 
 #include "audit/record.h"
 #include "audit/step_coverage.h"
-#include "comparison/checkpoint.h"
+#include "comparison/checkpoint/checkpoint.h"
 #include "comparison/division.h"
 #include "measure/backend.h"
 #include "specification/evaluate/judge_expression.h"

@@ -8,7 +8,7 @@
 #include "answer/environment.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "comparison/checkpoint.h"
+#include "comparison/checkpoint/checkpoint.h"
 #include "comparison/measure_pairs.h"
 #include "layout/mesh.h"
 #include "layout/plan.h"

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "comparison/checkpoint.h"
+#include "comparison/checkpoint/checkpoint.h"
 #include "comparison/measure_pairs.h"
 #include "comparison/pairing.h"
 #include "comparison/result.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "audit/verdict.h"
-#include "comparison/checkpoint.h"
+#include "comparison/checkpoint/checkpoint.h"
 #include "comparison/division.h"
 #include "comparison/selection.h"
 #include "measure/backend.h"

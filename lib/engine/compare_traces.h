@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "comparison/checkpoint.h"
+#include "comparison/checkpoint/checkpoint.h"
 #include "comparison/division.h"
 #include "comparison/result.h"
 #include "comparison/selection.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "audit/record.h"
-#include "comparison/checkpoint.h"
+#include "comparison/checkpoint/checkpoint.h"
 #include "comparison/division.h"
 #include "comparison/result.h"
 #include "engine/localize_trace.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "comparison/checkpoint.h"
+#include "comparison/checkpoint/checkpoint.h"
 #include "comparison/division.h"
 #include "layout/map_rules.h"
 #include "localize/localization.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "comparison/checkpoint.h"
+#include "comparison/checkpoint/checkpoint.h"
 #include "comparison/measure_pairs.h"
 #include "comparison/result.h"
 #include "measure/backend.h"

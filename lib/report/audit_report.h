@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "audit/verdict.h"
-#include "report/compare_report_json.h"
+#include "report/json/compare_report_json.h"
 #include "report/terminal_text.h"
 #include "report/text_report.h"
 

@@ -9,9 +9,9 @@
 #include "report/audit_screen.h"
 #include "report/audit_text.h"
 #include "report/finding_groups.h"
-#include "report/report_text_json.h"
-#include "report/result_json.h"
-#include "report/run_json.h"
+#include "report/json/report_text_json.h"
+#include "report/json/result_json.h"
+#include "report/json/run_json.h"
 
 namespace ttrace::report {
 namespace {

@@ -8,9 +8,9 @@
 #include "base/strict_json.h"
 #include "base/text.h"
 #include "report/cause_words.h"
+#include "report/json/read_findings.h"
 #include "report/look_at.h"
 #include "report/page/read_parts.h"
-#include "report/read_findings.h"
 #include "report/terminal_text.h"
 
 namespace ttrace::report {

@@ -1,12 +1,12 @@
 #include <nlohmann/json.hpp>
 
 #include "report/finding_groups.h"
+#include "report/json/report_text_json.h"
+#include "report/json/result_json.h"
+#include "report/json/run_json.h"
 #include "report/localize_report.h"
 #include "report/localize_screen.h"
 #include "report/localize_text.h"
-#include "report/report_text_json.h"
-#include "report/result_json.h"
-#include "report/run_json.h"
 
 namespace ttrace::report {
 namespace {

@@ -1,10 +1,10 @@
-#include "comparison/checkpoint.h"
+#include "comparison/checkpoint/checkpoint.h"
 
 #include <bit>
 #include <limits>
 
 #include "base/refusal.h"
-#include "comparison/checkpoint_lines.h"
+#include "comparison/checkpoint/checkpoint_lines.h"
 #include "engine/compare_traces.h"
 #include "engine/random_runs.h"
 #include "support/catch.h"

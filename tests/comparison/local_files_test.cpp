@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "base/refusal.h"
-#include "comparison/checkpoint.h"
+#include "comparison/checkpoint/checkpoint.h"
 #include "comparison/pairing.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"

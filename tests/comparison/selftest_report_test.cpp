@@ -2,8 +2,8 @@
 
 #include <sstream>
 
-#include "report/compare_report_json.h"
-#include "report/selftest_report_json.h"
+#include "report/json/compare_report_json.h"
+#include "report/json/selftest_report_json.h"
 #include "report/selftest_text.h"
 #include "report/text_report.h"
 #include "support/catch.h"

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "engine/compare_traces.h"
 #include "engine/random_runs.h"
-#include "report/compare_report_json.h"
+#include "report/json/compare_report_json.h"
 #include "report/text_report.h"
 #include "support/catch.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/bytes.h"
 #include "base/refusal.h"
-#include "comparison/checkpoint_lines.h"
+#include "comparison/checkpoint/checkpoint_lines.h"
 #include "comparison/division.h"
 #include "engine/compare_traces.h"
 #include "engine/random_runs.h"

@@ -4,7 +4,7 @@
 #include <sstream>
 #include <string>
 
-#include "report/compare_report_json.h"
+#include "report/json/compare_report_json.h"
 #include "report/text_report.h"
 
 namespace ttrace::test {

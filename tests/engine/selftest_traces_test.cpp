@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "report/compare_report_json.h"
-#include "report/selftest_report_json.h"
+#include "report/json/compare_report_json.h"
+#include "report/json/selftest_report_json.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 

@@ -9,7 +9,7 @@
 #include "measure/cpu/cpu_backend.h"
 #include "measure/cuda/cuda_backend.h"
 #include "measure/cuda/host_runtime.h"
-#include "report/compare_report_json.h"
+#include "report/json/compare_report_json.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 

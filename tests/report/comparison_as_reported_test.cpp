@@ -1,12 +1,12 @@
-#include "report/comparison_as_reported.h"
+#include "report/json/comparison_as_reported.h"
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "base/text.h"
-#include "report/compare_report_json.h"
-#include "report/reported_comparison.h"
+#include "report/json/compare_report_json.h"
+#include "report/json/reported_comparison.h"
 #include "report/sample_report.h"
 #include "support/catch.h"
 

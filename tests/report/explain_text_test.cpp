@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "report/compare_report_json.h"
+#include "report/json/compare_report_json.h"
 #include "report/sample_report.h"
 #include "support/catch.h"
 

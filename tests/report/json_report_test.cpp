@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "report/compare_report_json.h"
+#include "report/json/compare_report_json.h"
 #include "report/sample_report.h"
 #include "support/catch.h"
 

@@ -1,7 +1,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "report/compare_report_json.h"
+#include "report/json/compare_report_json.h"
 #include "report/nights/diff_text.h"
 #include "report/sample_report.h"
 #include "support/catch.h"

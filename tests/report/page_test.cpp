@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "report/compare_report_json.h"
+#include "report/json/compare_report_json.h"
 #include "report/page/markup.h"
 #include "report/sample_report.h"
 #include "support/catch.h"

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
+#include "report/json/report_text_json.h"
 #include "report/nights/diff_text.h"
-#include "report/report_text_json.h"
 
 namespace ttrace::report {
 namespace {

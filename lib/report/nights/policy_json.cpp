@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "report/json/report_text_json.h"
 #include "report/nights/policy.h"
-#include "report/report_text_json.h"
 
 namespace ttrace::report {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "judge/outcome.h"
 #include "report/audit_report.h"
-#include "report/compare_report_json.h"
+#include "report/json/compare_report_json.h"
 #include "report/localize_report.h"
 #include "report/nights/diff_text.h"
 #include "report/nights/trend.h"

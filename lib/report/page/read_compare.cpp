@@ -9,8 +9,8 @@
 
 #include "base/display_limits.h"
 #include "base/text.h"
+#include "report/json/read_findings.h"
 #include "report/page/read_parts.h"
-#include "report/read_findings.h"
 
 namespace ttrace::report {
 namespace {

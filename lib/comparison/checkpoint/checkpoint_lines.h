@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "comparison/checkpoint.h"
+#include "comparison/checkpoint/checkpoint.h"
 
 namespace ttrace::comparison {
 

@@ -1,15 +1,15 @@
-#include "report/reported_comparison.h"
+#include "report/json/reported_comparison.h"
 
 #include <charconv>
 
 #include "base/strict_json.h"
 #include "base/text.h"
-#include "report/compare_report_json.h"
-#include "report/comparison_as_reported.h"
+#include "report/json/compare_report_json.h"
+#include "report/json/comparison_as_reported.h"
+#include "report/json/read_findings.h"
 #include "report/localize_report.h"
 #include "report/page/page_answer.h"
 #include "report/page/read_parts.h"
-#include "report/read_findings.h"
 
 namespace ttrace::report {
 namespace {

@@ -1,4 +1,4 @@
-#include "report/comparison_as_reported.h"
+#include "report/json/comparison_as_reported.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,9 +7,9 @@
 #include "base/text.h"
 #include "localize/other_start.h"
 #include "localize/place.h"
-#include "report/compare_report_json.h"
 #include "report/finding_groups.h"
 #include "report/headline.h"
+#include "report/json/compare_report_json.h"
 #include "report/page/page_answer.h"
 
 namespace ttrace::report {

@@ -1,11 +1,11 @@
-#include "report/report_text_json.h"
+#include "report/json/report_text_json.h"
 
 #include <cmath>
 #include <cstdlib>
 #include <utility>
 
 #include "base/text.h"
-#include "report/part_of_work_json.h"
+#include "report/json/part_of_work_json.h"
 
 namespace ttrace::report {
 

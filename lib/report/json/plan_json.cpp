@@ -1,11 +1,11 @@
-#include "report/plan_json.h"
+#include "report/json/plan_json.h"
 
 #include <nlohmann/json.hpp>
 
 #include "localize/isolation_plan.h"
+#include "report/json/report_text_json.h"
+#include "report/json/result_json.h"
 #include "report/localize_report.h"
-#include "report/report_text_json.h"
-#include "report/result_json.h"
 
 namespace ttrace::report {
 namespace {

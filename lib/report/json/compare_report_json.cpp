@@ -1,4 +1,4 @@
-#include "report/compare_report_json.h"
+#include "report/json/compare_report_json.h"
 
 #include <algorithm>
 #include <limits>
@@ -15,9 +15,9 @@
 #include "report/coverage_clauses.h"
 #include "report/finding_groups.h"
 #include "report/headline.h"
-#include "report/report_text_json.h"
-#include "report/result_json.h"
-#include "report/run_json.h"
+#include "report/json/report_text_json.h"
+#include "report/json/result_json.h"
+#include "report/json/run_json.h"
 
 namespace ttrace::report {
 namespace {

@@ -1,4 +1,4 @@
-#include "comparison/checkpoint_lines.h"
+#include "comparison/checkpoint/checkpoint_lines.h"
 
 #include <tuple>
 #include <type_traits>
@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/heap_optional.h"
 #include "base/shared_value.h"
-#include "comparison/checkpoint.h"
+#include "comparison/checkpoint/checkpoint.h"
 
 namespace ttrace::comparison {
 namespace {

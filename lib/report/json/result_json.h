@@ -5,7 +5,7 @@
 
 #include "comparison/result.h"
 #include "localize/place.h"
-#include "report/report_text_json.h"
+#include "report/json/report_text_json.h"
 
 namespace ttrace::report {
 

@@ -1,12 +1,12 @@
-#include "report/part_of_work_json.h"
+#include "report/json/part_of_work_json.h"
 
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
 #include "report/audit_report.h"
-#include "report/compare_report_json.h"
+#include "report/json/compare_report_json.h"
+#include "report/json/result_json.h"
 #include "report/localize_report.h"
-#include "report/result_json.h"
 
 namespace ttrace::report {
 namespace {

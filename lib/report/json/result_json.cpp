@@ -1,4 +1,4 @@
-#include "report/result_json.h"
+#include "report/json/result_json.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,12 +8,12 @@
 
 #include "base/text.h"
 #include "localize/phase.h"
-#include "report/compare_report_json.h"
 #include "report/finding_groups.h"
+#include "report/json/compare_report_json.h"
+#include "report/json/report_text_json.h"
+#include "report/json/run_json.h"
 #include "report/layer.h"
 #include "report/notes_text.h"
-#include "report/report_text_json.h"
-#include "report/run_json.h"
 
 namespace ttrace::report {
 

@@ -1,4 +1,4 @@
-#include "report/read_findings.h"
+#include "report/json/read_findings.h"
 
 #include <map>
 #include <set>

@@ -1,10 +1,10 @@
-#include "report/run_json.h"
+#include "report/json/run_json.h"
 
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
-#include "report/report_text_json.h"
+#include "report/json/report_text_json.h"
 
 namespace ttrace::report {
 

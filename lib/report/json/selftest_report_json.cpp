@@ -1,10 +1,10 @@
-#include "report/selftest_report_json.h"
+#include "report/json/selftest_report_json.h"
 
 #include <nlohmann/json.hpp>
 
-#include "report/compare_report_json.h"
-#include "report/report_text_json.h"
-#include "report/result_json.h"
+#include "report/json/compare_report_json.h"
+#include "report/json/report_text_json.h"
+#include "report/json/result_json.h"
 
 namespace ttrace::report {
 namespace {

@@ -1,10 +1,10 @@
-#include "comparison/checkpoint.h"
+#include "comparison/checkpoint/checkpoint.h"
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "comparison/checkpoint_lines.h"
+#include "comparison/checkpoint/checkpoint_lines.h"
 #include "comparison/measure_pairs.h"
 #include "layout/mesh.h"
 

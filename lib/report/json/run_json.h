@@ -2,7 +2,7 @@
 #pragma once
 
 #include "comparison/result.h"
-#include "report/report_text_json.h"
+#include "report/json/report_text_json.h"
 
 namespace ttrace::report {
 
