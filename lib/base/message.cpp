@@ -40,11 +40,45 @@ std::string rendered_field(const Message& message, std::string_view field) {
   return text_of(named_value(message, field));
 }
 
-}  // namespace
+// The name of the value in a field: "count" of "count:tensor" and of "count?is|are".
+std::string_view value_name(std::string_view field) {
+  return field.substr(0, field.find_first_of(":?"));
+}
 
-std::string render(const Message& message) {
-  std::string out;
+bool has_value(const Message& message, std::string_view name) {
+  return std::any_of(message.values.begin(), message.values.end(), [name](const auto& value) {
+    if (value.first != name) return false;
+    const auto* const text = std::get_if<std::string>(&value.second);
+    return text == nullptr || !text->empty();
+  });
+}
+
+bool has_all_values(std::string_view text, const Message& message) {
+  for (std::size_t at = text.find('{'); at != std::string_view::npos; at = text.find('{', at + 1)) {
+    const std::size_t end = text.find('}', at);
+    if (!has_value(message, value_name(text.substr(at + 1, end - at - 1)))) return false;
+  }
+  return true;
+}
+
+// The template without its brackets, and without what is in them if a value is missing.
+std::string without_brackets(const Message& message) {
+  std::string kept;
   std::string_view rest = message.text;
+  while (!rest.empty()) {
+    const std::size_t open = rest.find('[');
+    kept += rest.substr(0, open);
+    if (open == std::string_view::npos) break;
+    const std::size_t close = rest.find(']', open);
+    const std::string_view inside = rest.substr(open + 1, close - open - 1);
+    if (has_all_values(inside, message)) kept += inside;
+    rest.remove_prefix(close + 1);
+  }
+  return kept;
+}
+
+std::string with_values(std::string_view rest, const Message& message) {
+  std::string out;
   while (!rest.empty()) {
     const std::size_t open = rest.find('{');
     out += rest.substr(0, open);
@@ -54,6 +88,18 @@ std::string render(const Message& message) {
     rest.remove_prefix(close + 1);
   }
   return out;
+}
+
+}  // namespace
+
+std::string render(const Message& message) {
+  return with_values(without_brackets(message), message);
+}
+
+std::optional<std::string> rendered_if_complete(const Message& message) {
+  const std::string text = without_brackets(message);
+  if (!has_all_values(text, message)) return std::nullopt;
+  return with_values(text, message);
 }
 
 }  // namespace ttrace::base

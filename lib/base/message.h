@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,7 @@ struct Message {
   //   {count}             the value
   //   {count:tensor}      a count with its noun: "1 tensor", "3 tensors"
   //   {count?is|are}      the first word where the count is 1, else the second
+  // Text in square brackets is left out if a value in it is missing or an empty text.
   std::string_view text;
   std::vector<std::pair<std::string_view, Value>> values;  // by name, in the order of the text
 };
@@ -26,5 +28,8 @@ struct Message {
 // which may come from files, made printable. Throws an internal error if the template names a value
 // that is not there.
 std::string render(const Message& message);
+
+// The same, but nothing if a value outside of brackets is missing or an empty text.
+std::optional<std::string> rendered_if_complete(const Message& message);
 
 }  // namespace ttrace::base

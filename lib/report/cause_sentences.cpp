@@ -1,37 +1,11 @@
 #include "report/cause_sentences.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "base/message.h"
-#include "base/text.h"
 #include "report/localize_screen.h"
 
 namespace ttrace::report {
-namespace {
-
-// The name of the value in a field: "count" of "count:tensor" and of "count?is|are".
-std::string_view value_name(std::string_view field) {
-  return field.substr(0, field.find_first_of(":?"));
-}
-
-bool has_value(const answer::CauseValues& values, std::string_view name) {
-  return std::any_of(values.begin(), values.end(), [&](const auto& value) {
-    if (value.first != name) return false;
-    const auto* const text = std::get_if<std::string>(&value.second);
-    return text == nullptr || !text->empty();
-  });
-}
-
-bool has_all_values(std::string_view text, const answer::CauseValues& values) {
-  for (std::size_t at = text.find('{'); at != std::string_view::npos; at = text.find('{', at + 1)) {
-    const std::size_t end = text.find('}', at);
-    if (!has_value(values, value_name(text.substr(at + 1, end - at - 1)))) return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 const std::vector<SentenceTemplate>& sentence_templates() {
   static const std::vector<SentenceTemplate> kTemplates{
@@ -100,18 +74,7 @@ const std::vector<SentenceTemplate>& sentence_templates() {
 }
 
 std::optional<std::string> filled(std::string_view text, const answer::CauseValues& values) {
-  std::string kept;
-  while (!text.empty()) {
-    const std::size_t open = text.find('[');
-    kept += text.substr(0, open);
-    if (open == std::string_view::npos) break;
-    const std::size_t close = text.find(']', open);
-    const std::string_view optional = text.substr(open + 1, close - open - 1);
-    if (has_all_values(optional, values)) kept += optional;
-    text.remove_prefix(close + 1);
-  }
-  if (!has_all_values(kept, values)) return std::nullopt;
-  return base::render({kept, {values.begin(), values.end()}});
+  return base::rendered_if_complete({text, {values.begin(), values.end()}});
 }
 
 std::string sentence_of(const answer::Cause& cause, const answer::CauseValues& common) {

@@ -18,9 +18,8 @@ namespace ttrace::report {
 //   place    "in the optimizer", where the sentence does not say it already
 struct SentenceTemplate {
   std::string_view cause;
-  // A template of base::Message. Text in square brackets is left out if one of its values is
-  // missing. A cause whose evidence differs has several templates: the first one counts that has
-  // all values outside of brackets.
+  // A template of base::Message. A cause whose evidence differs has several templates: the first
+  // one counts that has all values outside of brackets.
   std::string_view text;
 };
 
@@ -30,8 +29,7 @@ const std::vector<SentenceTemplate>& sentence_templates();
 // Returns the sentence. A cause without a template says its evidence.
 std::string sentence_of(const answer::Cause& cause, const answer::CauseValues& common);
 
-// Returns the template with its values, without the brackets whose values are not there; nothing
-// if a value outside of brackets is not there.
+// Returns the template with its values; nothing if a value outside of brackets is not there.
 std::optional<std::string> filled(std::string_view text, const answer::CauseValues& values);
 
 }  // namespace ttrace::report

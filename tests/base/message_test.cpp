@@ -28,6 +28,15 @@ TEST_CASE("texts come from files and are made printable, braces in them stay") {
   CHECK(render({"({name})", {{"name", "{count}"}}}) == "({count})");
 }
 
+TEST_CASE("text in brackets needs its values") {
+  const std::string_view text = "it differs[ on {rank}][, in {place}]";
+  CHECK(render({text, {}}) == "it differs");
+  CHECK(render({text, {{"rank", ""}, {"place", "fc"}}}) == "it differs, in fc");
+  CHECK(rendered_if_complete({text, {{"rank", std::uint64_t{0}}}}) == "it differs on 0");
+  CHECK_FALSE(rendered_if_complete({"{a}[ and {b}]", {{"b", "x"}}}).has_value());
+  CHECK_FALSE(rendered_if_complete({"{a}", {{"a", ""}}}).has_value());
+}
+
 TEST_CASE("a template that names what is not there is a mistake of the program") {
   CHECK_THROWS_AS(render({"{a}", {}}), Error);
   CHECK_THROWS_AS(render({"{a:tensor}", {{"a", "text"}}}), Error);
