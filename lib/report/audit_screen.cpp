@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <map>
 #include <utility>
 
@@ -81,15 +82,20 @@ std::string audit_headline(const AuditReport& report, const AuditFinding& findin
   told.tensors.step = shown.key.step;
   told.tensors.is_first_step =
       report.run.steps.empty() || shown.key.step == report.run.steps.front();
+  std::vector<const answer::Cause*> causes;
   for (const std::size_t member : finding.members) {
-    const trace::TensorKey& key = report.tensors[member].key;
-    if (key.kind == shown.key.kind && key.step == shown.key.step) told.tensors.add(key);
+    const AuditedTensor& tensor = report.tensors[member];
+    if (tensor.key.kind != shown.key.kind || tensor.key.step != shown.key.step) continue;
+    told.tensors.add(tensor.key);
+    if (!tensor.causes.empty()) causes.push_back(&tensor.causes.front());
   }
   told.tensors.all = &all;
+  std::optional<answer::Cause> cause;
+  if (!finding.causes.empty()) cause = with_all_factors(finding.causes.front(), causes);
+  told.cause = cause ? &*cause : nullptr;
   told.phase = localize::phase_of(shown.key);
   told.place = localize::place_of(shown.key, true, finding.axis());
   told.called_at = finding.called_at;
-  told.cause = finding.causes.empty() ? nullptr : &finding.causes.front();
   told.outcome = "broken";
   told.reason = shown.broken_check()->reason;
   told.mesh = report.run.mesh;

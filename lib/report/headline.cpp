@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "base/display_limits.h"
 #include "base/text.h"
@@ -13,6 +12,7 @@ namespace ttrace::report {
 namespace {
 
 using base::concat;
+using base::short_number;
 using localize::PlaceKind;
 
 // Where a sentence puts the fault; empty where what it is about says so: a module's own tensor.
@@ -103,32 +103,36 @@ const T* value_of(const answer::Cause& cause, std::string_view name) {
   return nullptr;
 }
 
-// The cause of the group's shown finding. Two bugs may have one cause and other factors: where the
-// group's factors differ by more than a tenth of their distance from one, `times` is "0.97
-// to 1.05".
+// The causes of a group, whose shown finding has one.
 answer::Cause cause_told_of(const comparison::CompareReport& report, const FindingGroup& group) {
-  constexpr double kSameFactor = 0.1;
-  answer::Cause cause = report.findings[group.shown].causes.front();
-  const auto* const shown = value_of<double>(cause, "factor");
-  if (shown == nullptr) return cause;
-  std::map<double, std::string> texts;  // by factor
+  std::vector<const answer::Cause*> all;
   for (const std::size_t f : group.findings) {
-    const answer::Cause& one = report.findings[f].causes.front();
-    const auto* const factor = value_of<double>(one, "factor");
-    const auto* const times = value_of<std::string>(one, "times");
-    if (factor != nullptr && times != nullptr) texts.emplace(*factor, *times);
+    if (!report.findings[f].causes.empty()) all.push_back(&report.findings[f].causes.front());
   }
-  const auto is_shown = [shown](const auto& one) {
-    return std::abs(one.first - *shown) <= kSameFactor * std::abs(*shown - 1);
-  };
-  if (std::all_of(texts.begin(), texts.end(), is_shown)) return cause;
-  for (auto& [name, value] : cause.values) {
-    if (name == "times") value = concat(texts.begin()->second, " to ", texts.rbegin()->second);
-  }
-  return cause;
+  return with_all_factors(report.findings[group.shown].causes.front(), all);
 }
 
 }  // namespace
+
+answer::Cause with_all_factors(answer::Cause shown, const std::vector<const answer::Cause*>& all) {
+  constexpr double kSameFactor = 0.1;
+  const auto* const factor_shown = value_of<double>(shown, "factor");
+  if (factor_shown == nullptr) return shown;
+  double least = *factor_shown;
+  double most = *factor_shown;
+  for (const answer::Cause* const one : all) {
+    const auto* const factor = value_of<double>(*one, "factor");
+    if (factor == nullptr) continue;
+    least = std::min(least, *factor);
+    most = std::max(most, *factor);
+  }
+  if (most - least <= kSameFactor * std::abs(*factor_shown - 1)) return shown;
+  for (auto& [name, value] : shown.values) {
+    if (name == "times")
+      value = concat(short_number(least), " to ", short_number(most));
+  }
+  return shown;
+}
 
 std::string sentence_of(const ToldFinding& finding) {
   const answer::CauseValues values = common_values(finding);

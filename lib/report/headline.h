@@ -34,6 +34,10 @@ struct ToldFinding {
 
 std::string sentence_of(const ToldFinding& finding);
 
+// Two bugs may have one cause and other factors: where the factors of `all` differ from that of
+// `shown` by more than a tenth of its distance from one, `times` of it becomes "0.97 to 1.05".
+answer::Cause with_all_factors(answer::Cause shown, const std::vector<const answer::Cause*>& all);
+
 // The sentences of a comparison.
 class Headlines {
  public:

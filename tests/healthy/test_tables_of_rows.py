@@ -70,11 +70,10 @@ def next_row(gradient):
     return torch.sparse_coo_tensor(places, values, gradient.shape, check_invariants=False)
 
 
-def train(path, build, specification=None, plant=False):
+def train(path, build, specification=None, plant=lambda model: None):
     torch.manual_seed(1)
     model = build()
-    if plant:
-        model.table.weight.register_hook(next_row)
+    plant(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     tracer = tt.trace(model, optimizer, out=path, specification=specification)
     with tracer.step(0):
@@ -101,6 +100,19 @@ def test_a_healthy_table_holds_and_a_shifted_gradient_is_found(tmp_path, build, 
     assert "mistake" not in capfd.readouterr().err
     train(tmp_path / "run.h5", build)
     assert compared(tmp_path).code == 0
-    train(tmp_path / "run.h5", build, plant=True)
+    train(tmp_path / "run.h5", build, plant=lambda m: m.table.weight.register_hook(next_row))
     for answer in (audited(tmp_path), compared(tmp_path)):
         assert (answer.code, answer.found[:1]) == (1, ["param_grad table.weight"]), answer.line
+
+
+def two_factors(model):
+    model.table.weight.register_hook(lambda gradient: gradient * 1.05)
+    model.head.weight.register_hook(lambda gradient: gradient * 0.97)
+
+
+def test_the_first_line_says_the_factors_of_two_faults_at_once(tmp_path):
+    build = JOBS["sum"]
+    train(tmp_path / "reference.h5", build, tmp_path / "specification.json")
+    train(tmp_path / "run.h5", build, plant=two_factors)
+    for answer in (audited(tmp_path), compared(tmp_path)):
+        assert answer.line.endswith(" are 0.97 to 1.05 times what they should be"), answer.line

@@ -123,7 +123,7 @@ TEST_CASE("a sentence over findings scaled by several factors says from which to
   scale_by({{1.05, "21/20"}, {1.049, "1.049"}, {1.0504, "1.0504"}});
   CHECK(contains(first_line(report), " are 21/20 times what they should be"));
   scale_by({{1.05, "21/20"}, {0.97, "0.97"}, {1.05, "21/20"}});
-  CHECK(contains(first_line(report), " are 0.97 to 21/20 times what they should be"));
+  CHECK(contains(first_line(report), " are 0.97 to 1.05 times what they should be"));
   scale_by({{0.97, "0.97"}, {-1, "-1"}, {0.97, "0.97"}});
   CHECK(contains(first_line(report), " are -1 to 0.97 times what they should be"));
 }
