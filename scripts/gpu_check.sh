@@ -72,8 +72,11 @@ if ! "$python" -c 'import torch; raise SystemExit(not torch.cuda.is_available())
 elif [ ! -f "$library" ]; then
   row "compare_tensors of CUDA tensors" "not run: there is no $library (cmake -B build && cmake --build build)"
 else
-  check "compare_tensors of CUDA tensors" \
-    env PYTHONPATH=lib/torch TTRACE_LIBRARY="$library" "$python" scripts/gpu_check_compare.py
+  # The library looks for the kernels beside itself; where it was built there may be no nvcc.
+  mkdir -p "$build/library"
+  cp "$library" "$module" "$build/library/"
+  check "compare_tensors of CUDA tensors" env PYTHONPATH=lib/torch \
+    TTRACE_LIBRARY="$build/library/$(basename "$library")" "$python" scripts/gpu_check_compare.py
 fi
 
 # check_trained NAME "PACKAGE..." ARGUMENT...: a row of a Python module of tests/ that trains on the

@@ -95,8 +95,11 @@ class Judge {
                           freedom};
     const double floor =
         kScaleFloor * constants_.floor + (whole ? 0 : constants_.slice_scale_floor);
-    // R has noise of its own, which C lacks: C is smaller along R by half of the noise's square.
-    const double own_noise = noisy * noisy / (2 * slice.reference_norm);
+    // R has noise of its own, which C lacks: C is smaller along R by half of the noise's square. A
+    // few runs may show little of it.
+    const double most_noise =
+        std::max(small_sample_factor(freedom, estimate_.norms.size()) * noise.norm, across);
+    const double own_noise = most_noise * most_noise / (2 * slice.reference_norm);
     const double own = own_rounding_within(slice.boxes);
     keep(scale, slice, [&](Formula formula) {
       Tolerance tolerance = noise_numbers(part, epsilon_, constants);

@@ -40,7 +40,8 @@ double most_growth(const TensorComparison& result, bool activations_grew) {
   if (is_forward(kind)) return kMostGrowth;
   if (activations_grew || !is_in_tf32(result)) return kMostGrowthOfGradients;
   const bool of_parameter = kind == trace::Kind::kParamGrad || kind == trace::Kind::kMainGrad;
-  if (!of_parameter || result.shape.size() > 2) return kMostGrowthInTf32;
+  if (!of_parameter) return kMostGrowthInTf32;
+  if (result.shape.size() > 2) return kMostGrowthOfConvolutionsInTf32;
   return result.shape.size() == 2 ? kMostGrowthOfMatricesInTf32 : kMostGrowthOfSumsInTf32;
 }
 

@@ -18,11 +18,13 @@ inline constexpr double kMostGrowth = 8;
 inline constexpr double kMostGrowthOfGradients = 256;
 
 // The same for gradients computed in TF32, whose tolerance is a thousand times wider, in networks
-// where no activation exceeds the rule: they reach 1.9 in a VGG, and those of a convolution's
-// weight, which are sums over pixels, 1.13 in a U-Net. Where activations exceed the rule, as in a
-// ResNet-50, gradients reach 83. The sums of a norm's or a bias's gradient cancel; those of a
-// matrix do not grow by themselves.
-inline constexpr double kMostGrowthInTf32 = 2;
+// where no activation exceeds the rule: those of activations reach 1.9 in a VGG and 2.4 in a
+// MobileNet V2 (behind a batch norm over 32 values), those of a convolution's weight, which are
+// sums over pixels, 1.13 in a U-Net. Where activations exceed the rule, as in a ResNet-50,
+// gradients reach 83. The sums of a norm's or a bias's gradient cancel; those of a matrix do not
+// grow by themselves.
+inline constexpr double kMostGrowthInTf32 = 4;
+inline constexpr double kMostGrowthOfConvolutionsInTf32 = 2;
 inline constexpr double kMostGrowthOfMatricesInTf32 = 1;
 inline constexpr double kMostGrowthOfSumsInTf32 = 32;
 

@@ -209,6 +209,24 @@ TEST_CASE("of what is little but noise every other run lacks the noise of the re
   CHECK(beyond_in(0.1) == 1);
 }
 
+TEST_CASE("one run may show too little of the noise that the reference has in a block") {
+  Measurement smaller = scaled([](std::uint64_t row, auto) { return row < kRows / 16 ? -0.6 : 0; });
+  for (measure::BlockStats& block : smaller.blocks) block.stats.sum_rc = block.stats.sum_r2;
+  for (std::size_t cell = 0; cell < 16; ++cell)
+    smaller.cells[cell].along = -0.6 * smaller.cells[cell].a2;
+  const auto scales_beyond = [&](double noise) {
+    NoiseEstimate one_run = even_noise(noise);
+    one_run.norms.resize(1);
+    const SliceJudgement judged = judge_slices(smaller, one_run, kEpsilon, {}, {}, {0, 0.02, 0});
+    return std::count_if(judged.found.begin(), judged.found.end(),
+                         [](const Slice& slice) { return slice.what == Slice::What::kScale; });
+  };
+  // 4 · 2.46 · 0.02 · 0.65 + (2.46 · 0.65)² / 2 = 1.4; with the noise as the run shows it 0.34.
+  CHECK(scales_beyond(0.65) == 0);
+  // With 0.3 it is 0.33.
+  CHECK(scales_beyond(0.3) == 1);
+}
+
 TEST_CASE("what a candidate has across counts as noise of the reference too") {
   // 8 · 0.03 · 0.5 + 0.5² / 2 = 0.245; with the noise of 0.15 alone it would be 0.047.
   const auto scales_beyond = [](double along) {

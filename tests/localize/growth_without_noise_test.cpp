@@ -100,24 +100,27 @@ TEST_CASE("a jump is found where a layer makes it") {
 }
 
 TEST_CASE("gradients of convolutions in TF32 may be off by little more than their limit") {
-  const auto trace_with = [](double error, const tensor::Shape& shape) {
+  const auto trace_with = [](double error, const tensor::Shape& shape, Kind kind) {
     MemoryTrace made = trace_of({}, {2, 1, 1, 1});
-    trace::TensorEntry entry = make_entry("a.weight", shape, Kind::kParamGrad);
+    trace::TensorEntry entry = make_entry("a.weight", shape, kind);
     entry.key.microbatch = 0;
     entry.computed_in = tensor::DType::kTensorFloat32;
     made.put(entry, {1 + error, 1});
     return made;
   };
-  const auto outcome_with = [&](double error, const tensor::Shape& shape) {
-    const CompareReport out =
-        engine::compare_traces(trace_with(0, shape), trace_with(error, shape), {}, {{}, 1});
-    return outcome_of(out, "a.weight", Kind::kParamGrad);
+  const auto outcome_with = [&](double error, const tensor::Shape& shape,
+                                Kind kind = Kind::kParamGrad) {
+    const CompareReport out = engine::compare_traces(trace_with(0, shape, kind),
+                                                     trace_with(error, shape, kind), {}, {{}, 1});
+    return outcome_of(out, "a.weight", kind);
   };
   const tensor::Shape convolution{2, 1, 1, 1};
   CHECK(outcome_with(0.01, convolution) == Outcome::kMatch);
   CHECK(outcome_with(0.03, convolution) == Outcome::kNotJudged);
   CHECK(outcome_with(0.06, convolution) == Outcome::kDiverged);
   CHECK(outcome_with(0.03, {2, 1}) == Outcome::kDiverged);
+  CHECK(outcome_with(0.06, convolution, Kind::kGradOutput) == Outcome::kNotJudged);
+  CHECK(outcome_with(0.15, convolution, Kind::kGradOutput) == Outcome::kDiverged);
 }
 
 TEST_CASE("a convolution is known by its class or by its weight") {

@@ -197,13 +197,14 @@ def train(
         tracer.close()
 
 
-def _in_process(folder: Path, *arguments: object, **options: object) -> bool:
+def _in_process(*arguments: object, **options: object) -> int:
+    """The exit code of the process: negative where a signal ended it."""
     process = multiprocessing.get_context("forkserver").Process(
         target=train, args=arguments, kwargs=options
     )
     process.start()
     process.join()
-    return process.exitcode == 0
+    return process.exitcode or 0
 
 
 def tried(network: str, device: str, plain: bool, tf32: bool) -> list[dict[str, object]]:
@@ -213,15 +214,15 @@ def tried(network: str, device: str, plain: bool, tf32: bool) -> list[dict[str, 
     with tempfile.TemporaryDirectory(prefix="ttrace-kernels-") as name:
         folder = Path(name)
 
-        def run(file: str, **options: object) -> bool:
+        def run(file: str, **options: object) -> int:
             given = {**base, **options.pop("settings", {})}  # type: ignore[dict-item]
-            return _in_process(folder, network, folder / file, device, settings=given, **options)
+            return _in_process(network, folder / file, device, settings=given, **options)
 
-        made = run("reference.h5") and all(
-            run(f"noise{seed}.h5", seed=seed, plain=plain) for seed in range(1, NOISE + 1)
-        )
-        if not made:
-            return [{"network": network, "tf32": tf32, "candidate": "reference", "codes": None}]
+        exits = [run("reference.h5")]
+        exits += [run(f"noise{n}.h5", seed=n, plain=plain) for n in range(1, NOISE + 1)]
+        if any(exits):
+            lost = {"candidate": "reference", "codes": None, "exits": exits}
+            return [{"network": network, "tf32": tf32, **lost}]
         records = []
         candidates: dict[str, dict[str, object]] = {
             name: {"last": last, "settings": settings}
@@ -235,7 +236,10 @@ def tried(network: str, device: str, plain: bool, tf32: bool) -> list[dict[str, 
                 "candidate": candidate,
                 "codes": None,
             }
-            if run("run.h5", **options):
+            exit_code = run("run.h5", **options)
+            if exit_code != 0:
+                record["exits"] = [exit_code]
+            else:
                 answers = [_compared(folder, count) for count in (NOISE, 1, 0)]
                 record.update(
                     codes=[code for code, _, _ in answers],
@@ -303,7 +307,8 @@ def told(records: list[dict[str, object]]) -> int:
             f" {found.count(3)} inconclusive"
         )
     if lost:
-        print(f"not trained: {[(r['network'], r['candidate']) for r in lost]}")
+        named = [(r["network"], r["candidate"], r["exits"]) for r in lost]
+        print(f"not trained, with the exit codes of their processes: {named}")
     accused = any(1 in r["codes"] for r in healthy)  # type: ignore[operator]
     return 1 if accused else 3 if lost or not healthy else 0
 

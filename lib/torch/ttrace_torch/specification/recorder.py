@@ -204,7 +204,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         targets = written or results
         if not targets or targets[0].layout != torch.strided:  # a sparse one has no storage
             return
-        if signature.name == "aten::as_strided_" and self._is_known_cut(targets[0], targets[0]):
+        if signature.shows_otherwise and self._is_known_cut(targets[0], targets[0]):
             return
         try:
             if signature.view is not None:

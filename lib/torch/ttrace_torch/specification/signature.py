@@ -48,6 +48,10 @@ _MAKING_SIZES = frozenset(
 # The size of these results also depends on data, but their formula says how many elements they
 # have.
 _CHOOSING = frozenset({"aten::masked_select", "aten::nonzero"})
+# They write no element, and let a tensor show its memory in another shape.
+_SHOWING_OTHERWISE = frozenset(
+    f"aten::{name}_" for name in ("as_strided", "transpose", "t", "squeeze", "unsqueeze")
+)
 
 
 class Signature:
@@ -59,6 +63,7 @@ class Signature:
         self.overload: str = schema.overload_name
         self.makes_sizes = self.name in _MAKING_SIZES
         self.chooses = self.name in _CHOOSING
+        self.shows_otherwise = self.name in _SHOWING_OTHERWISE
         space, _, name = self.name.partition("::")
         self.operation = f"{space}.{name}"
         self._arguments = [

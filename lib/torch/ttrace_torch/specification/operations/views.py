@@ -82,7 +82,9 @@ def _unbind(call: Call, x: Value, dim: int = 0) -> Steps:
     return [_selected(x, dim, index, shape) for index, shape in enumerate(call.shapes)]
 
 
+# The unsafe ones, of cells of recurrent networks, are views too; their schemas do not say so.
 @view("split", "split_with_sizes", "chunk", "tensor_split")
+@view("unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk")
 def _split(call: Call, x: Value, dim: int = 0, **_: Any) -> Steps:
     dim %= len(x.shape)
     found, start = [], 0

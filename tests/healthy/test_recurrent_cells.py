@@ -1,0 +1,70 @@
+"""Cells of recurrent networks in a loop, and a layer whose batch comes first: they cut what they
+multiply into gates, write into these, and turn the result in place."""
+
+import pytest
+import torch
+from answers import audited, compared
+from torch import nn
+
+import ttrace_torch as tt
+
+WORDS, WIDTH, LENGTH, SAMPLES = 11, 5, 4, 3
+
+
+class Loop(nn.Module):
+    def __init__(self, cell):
+        super().__init__()
+        self.table = nn.Embedding(WORDS, WIDTH)
+        self.cell = cell(WIDTH, WIDTH)
+        self.head = nn.Linear(WIDTH, WORDS)
+
+    def forward(self, ids):
+        hidden = torch.zeros(SAMPLES, WIDTH)
+        state = (hidden, hidden) if isinstance(self.cell, nn.LSTMCell) else hidden
+        scores = []
+        for words in self.table(ids).unbind(1):
+            state = self.cell(words, state)
+            scores.append(self.head(state[0] if isinstance(state, tuple) else state))
+        return torch.stack(scores, 1)
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(WORDS, WIDTH)
+        self.cell = nn.GRU(WIDTH, WIDTH, num_layers=2, batch_first=True)
+        self.head = nn.Linear(WIDTH, WORDS)
+
+    def forward(self, ids):
+        return self.head(self.cell(self.table(ids))[0])
+
+
+JOBS = {"lstm cell": lambda: Loop(nn.LSTMCell), "gru cell": lambda: Loop(nn.GRUCell), "gru": Layer}
+
+
+def train(path, build, specification=None, factor=1.0):
+    torch.manual_seed(1)
+    model = build()
+    weight = next(model.cell.parameters())
+    weight.register_hook(lambda gradient: gradient * factor)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    tracer = tt.trace(model, optimizer, out=path, specification=specification)
+    ids = torch.randint(WORDS, (SAMPLES, LENGTH))
+    with tracer.step(0):
+        labels = ids.roll(-1, 1).flatten()
+        loss = nn.functional.cross_entropy(model(ids).flatten(0, 1), labels)
+        tracer.loss(loss, labels=labels).backward()
+        optimizer.step()
+    tracer.close()
+
+
+@pytest.mark.parametrize("build", JOBS.values(), ids=JOBS)
+def test_a_healthy_cell_is_judged_whole_and_a_wrong_gradient_is_found(tmp_path, build, capfd):
+    train(tmp_path / "reference.h5", build, tmp_path / "specification.json")
+    healthy = audited(tmp_path, "reference.h5")
+    assert (healthy.code, healthy.judged) == (0, healthy.tensors), healthy.line
+    assert "mistake" not in capfd.readouterr().err
+    train(tmp_path / "run.h5", build, factor=1.01)
+    for answer in (audited(tmp_path), compared(tmp_path)):
+        assert answer.code == 1, answer.line
+        assert answer.found[0].startswith("param_grad cell.weight_ih"), answer.found
