@@ -33,11 +33,13 @@ std::vector<measure::ColumnSums> sum_rows(const measure::Backend& backend,
 // other. Throws an input error if a shard cannot be read.
 measure::ColumnSums sum_channels(const measure::TensorRef& gradient, tensor::DType precision);
 
-// Returns what rounding in the accumulator added to `recorded`: recorded - exact of the nearest
-// sum. Nothing if that is more than twice what rounding after every term adds: `recorded` was then
-// made in another way.
+// Returns what rounding in the accumulator added to `recorded`, by element: |recorded - exact| of
+// the nearest sum, and at least `cancelled` (may be empty) if that is the first. Nothing if
+// `recorded` is farther off than that and than twice what rounding after every term adds: it was
+// then made in another way.
 std::optional<std::vector<double>> accumulated_rounding(
-    const std::vector<double>& recorded, const std::vector<measure::ColumnSums>& sums);
+    const std::vector<double>& recorded, const std::vector<measure::ColumnSums>& sums,
+    const std::vector<double>& cancelled = {});
 
 class AccumulationError {
  public:
@@ -45,7 +47,8 @@ class AccumulationError {
   AccumulationError(const trace::Source& reference, const std::vector<TensorComparison>& results,
                     const measure::Backend& backend);
 
-  // Returns what rounding in the accumulator added to every element of the reference's gradient.
+  // Returns what rounding in the accumulator added to every element of the reference's gradient,
+  // or may add to that of a run whose kernels add up in another order.
   // This is known for a raw gradient of one dimension whose module "m" (of "m.weight") was called
   // once and recorded its input and the gradient of its output, both with as many columns, or
   // channels of images, as the gradient has elements; and for a main gradient that is a multiple of

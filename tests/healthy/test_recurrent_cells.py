@@ -1,6 +1,9 @@
 """Cells of recurrent networks in a loop, and a layer whose batch comes first: they cut what they
 multiply into gates, write into these, and turn the result in place."""
 
+import json
+
+import h5py
 import pytest
 import torch
 from answers import audited, compared
@@ -68,3 +71,15 @@ def test_a_healthy_cell_is_judged_whole_and_a_wrong_gradient_is_found(tmp_path, 
     for answer in (audited(tmp_path), compared(tmp_path)):
         assert answer.code == 1, answer.line
         assert answer.found[0].startswith("param_grad cell.weight_ih"), answer.found
+
+
+def test_the_gradient_of_a_state_from_which_the_cell_makes_its_output_is_not_recorded(tmp_path):
+    """A GPU computes both at once, so that gradient lacks what the output adds to it."""
+    train(tmp_path / "run.h5", JOBS["lstm cell"])
+    with h5py.File(tmp_path / "run.h5") as file:
+        entries = json.loads(file["manifest"][()])["tensors"]
+    kinds = {kind: set() for kind in ("output", "grad_output")}
+    for entry in entries:
+        if entry["name"].startswith("cell"):
+            kinds.get(entry["kind"], set()).add(entry["name"])
+    assert kinds == {"output": {"cell", "cell[1]"}, "grad_output": {"cell"}}

@@ -87,7 +87,7 @@ def says(monkeypatch):
 
     def set_to(narrow):
         monkeypatch.setattr(StepPrecision, "on_gpu", True)
-        monkeypatch.setattr(traced_steps, "narrow_products", lambda: dict(narrow))
+        monkeypatch.setattr(traced_steps, "narrow_products", lambda recurs: dict(narrow))
 
     return set_to
 

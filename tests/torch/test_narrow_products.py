@@ -26,6 +26,13 @@ def test_by_default_convolutions_take_it():
     assert found() == {"convolution": "tf32"}
 
 
+def test_the_products_of_recurrent_layers_take_it_by_a_setting_of_their_own(monkeypatch):
+    everywhere = {"matmul": "tf32", "convolution": "tf32"}
+    assert narrow_products.narrow_products(recurs=True) == everywhere
+    monkeypatch.setattr(torch.backends.cudnn.rnn, "fp32_precision", "ieee")
+    assert narrow_products.narrow_products(recurs=True) == {"convolution": "tf32"}
+
+
 def test_settings_of_today_and_of_before_count():
     torch.backends.cudnn.conv.fp32_precision = "ieee"
     assert found() == {}

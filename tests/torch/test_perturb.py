@@ -230,6 +230,6 @@ def test_factors_that_a_gpu_rounds_are_perturbed_as_much(monkeypatch, rounds, co
     class OnGpu:
         is_cuda, dtype = True, torch.float32
 
-    monkeypatch.setattr(perturber, "narrow_products", lambda: rounds)
-    made = perturber.Perturber(tt.Perturb(1), None, 0, convolves)
+    monkeypatch.setattr(perturber, "narrow_products", lambda recurs: rounds)
+    made = perturber.Perturber(tt.Perturb(1), None, 0, convolves=convolves)
     assert made._natural_epsilon(OnGpu()) == epsilon

@@ -19,7 +19,7 @@ from ttrace_torch.base.process import (
     world_size,
 )
 from ttrace_torch.capture.compiled import graphed_of
-from ttrace_torch.capture.operations import convolves
+from ttrace_torch.capture.operations import convolves, recurs
 from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.selection import KINDS, FirstStep, Selection, WritingRanks
 from ttrace_torch.config import ModelConfig, TraceConfig
@@ -243,7 +243,10 @@ def _perturber(
 ) -> Perturber | None:
     if config.perturb is None:
         return None
-    return Perturber(config.perturb, meshes, rank, convolves(names.modules.values(), ()))
+    modules = names.modules.values()
+    return Perturber(
+        config.perturb, meshes, rank, convolves=convolves(modules, ()), recurs=recurs(modules)
+    )
 
 
 def _rewriter(

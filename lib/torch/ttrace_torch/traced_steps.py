@@ -17,7 +17,7 @@ from ttrace_torch.capture.dataflow import DataFlow
 from ttrace_torch.capture.evaluations import Evaluations
 from ttrace_torch.capture.forwards import Forwards
 from ttrace_torch.capture.hooks import ForwardHooks
-from ttrace_torch.capture.operations import convolves
+from ttrace_torch.capture.operations import convolves, recurs
 from ttrace_torch.capture.random_draws import recorded_draws
 from ttrace_torch.capture.random_numbers import watch_random_numbers
 from ttrace_torch.capture.recorder import Recorder, describe
@@ -247,11 +247,11 @@ class TracedSteps:
 
     def _note_products(self, step: Step) -> None:
         precision = step.recorder.precision
-        found = narrow_products() if precision.on_gpu else {}
+        modules = self._job.names.modules.values()
+        found = narrow_products(recurs(modules)) if precision.on_gpu else {}
         if not found:
             return
         self._facts["products"] = found
-        modules = self._job.names.modules.values()
         operations = step.flow.operations() if step.flow is not None else ()
         if "matmul" in found or convolves(modules, operations):
             precision.note_tf32()

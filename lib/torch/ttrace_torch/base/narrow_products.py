@@ -1,6 +1,7 @@
 """Whether a GPU rounds the factors of float32 products to TF32, by torch's settings.
 
-By default the factors of convolutions are rounded and those of matrix products are not:
+By default the factors of convolutions and of cuDNN's recurrent layers are rounded, and those of
+matrix products are not:
 https://docs.pytorch.org/docs/stable/notes/cuda.html#tf32-on-ampere
 """
 
@@ -18,16 +19,21 @@ _FIRST_CAPABILITY = 8
 _OVERRIDE = "NVIDIA_TF32_OVERRIDE"
 
 
-def narrow_products() -> dict[str, str]:
+def narrow_products(recurs: bool = False) -> dict[str, str]:
     """The manifest's `run.products`, from the current settings: "tf32" under "matmul" and
-    "convolution" where a GPU rounds the factors; empty where it rounds neither."""
+    "convolution" where a GPU rounds the factors; empty where it rounds neither.
+
+    recurs: whether the model has recurrent layers. cuDNN multiplies matrices in them by a setting
+        of its own, and a formula does not say which products these are.
+    """
     if not torch.cuda.is_available() or os.environ.get(_OVERRIDE) == "0":
         return {}
     if torch.version.hip is None and torch.cuda.get_device_capability()[0] < _FIRST_CAPABILITY:
         return {}
     cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
     found = {
-        "matmul": _is_on(matmul, matmul),
+        "matmul": _is_on(matmul, matmul)
+        or (recurs and _is_on(getattr(cudnn, "rnn", cudnn), cudnn)),
         "convolution": _is_on(getattr(cudnn, "conv", cudnn), cudnn),
     }
     return {name: TF32 for name, rounds in found.items() if rounds}

@@ -20,6 +20,7 @@ from ttrace_torch.base.microbatch import Batch, BatchRules, MicroBatches, number
 from ttrace_torch.base.names import ROOT, ModelNames
 from ttrace_torch.capture.calls import Run, in_backward
 from ttrace_torch.capture.compiled import is_inside_any
+from ttrace_torch.capture.operations import makes_another_output
 from ttrace_torch.capture.random_draws import DRAW
 from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import Step
@@ -202,6 +203,8 @@ class ForwardHooks:
                 shown = hook.layout.swapped(tensor)
                 self._recorder.add(key, shown, placements, microbatches=together, position=position)
             if isinstance(tensor, nn.Parameter) and not hook.layout.follows_parameters:
+                return
+            if makes_another_output(hook.module, index):
                 return
             _, together = self._microbatches(run, gradient, tensor, rules, index, gradient=True)
             self._gradients.follow(

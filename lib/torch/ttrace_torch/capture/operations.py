@@ -66,6 +66,17 @@ def convolves(modules: Iterable[nn.Module], operations: Iterable[str]) -> bool:
     return any(name.startswith("Convolution") for name in operations)
 
 
+def recurs(modules: Iterable[nn.Module]) -> bool:
+    """Whether a model has recurrent layers, whose steps a GPU takes by kernels of their own."""
+    return any(isinstance(module, nn.RNNBase) for module in modules)
+
+
+def makes_another_output(module: nn.Module, index: int) -> bool:
+    """Whether the module computes another output from this one. The gradient of this one then has a
+    part that the module adds, or lacks it where a GPU computes both at once."""
+    return index == 1 and isinstance(module, nn.LSTMCell)  # the state of the cell
+
+
 def operation(module: nn.Module) -> str | None:
     """The operation of a torch.nn module or of a subclass with the same forward, else None."""
     for name, op in _OPERATIONS.items():

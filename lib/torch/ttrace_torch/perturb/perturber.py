@@ -67,14 +67,24 @@ class Perturb:
 class Perturber:
     """Applies a `Perturb` to the same modules in every micro-batch of every step.
 
-    convolves: whether the model has convolutions, whose factors a GPU may round to TF32.
+    convolves, recurs: whether the model has convolutions, or recurrent layers, whose factors a GPU
+        may round to TF32.
     """
 
-    def __init__(self, settings: Perturb, meshes: Meshes, rank: int, convolves: bool) -> None:
+    def __init__(
+        self,
+        settings: Perturb,
+        meshes: Meshes,
+        rank: int,
+        *,
+        convolves: bool = False,
+        recurs: bool = False,
+    ) -> None:
         self._settings = settings
         self._meshes = meshes
         self._rank = rank
         self._convolves = convolves
+        self._recurs = recurs
         self._at = settings.at
         self._epsilon = settings.epsilon
         self._met = False
@@ -149,7 +159,8 @@ class Perturber:
     def _natural_epsilon(self, tensor: torch.Tensor) -> float:
         # A perturbation of 2^-23 would rarely change how a kernel rounds factors to TF32, and would
         # show a thousandth of the difference that another kernel makes.
-        narrow = narrow_products() if tensor.is_cuda and tensor.dtype is torch.float32 else {}
+        on_gpu = tensor.is_cuda and tensor.dtype is torch.float32
+        narrow = narrow_products(self._recurs) if on_gpu else {}
         if "matmul" in narrow or ("convolution" in narrow and self._convolves):
             return dtypes.TF32.epsilon or 0.0
         return dtypes.DTYPES[tensor.dtype].epsilon or 0.0
