@@ -11,6 +11,7 @@ from ttrace_torch.specification.operations import (  # noqa: F401
     norms,
     pooling,
     products,
+    recurrent_layers,
     reductions,
     resizing,
     selection,

@@ -1,5 +1,5 @@
-"""Cells of recurrent networks in a loop, and a layer whose batch comes first: they cut what they
-multiply into gates, write into these, and turn the result in place."""
+"""Recurrent networks. Cells in a loop cut what they multiply into gates and write into these;
+layers whose batch comes first turn their result in place, or take all times by one kernel."""
 
 import json
 
@@ -31,28 +31,39 @@ class Loop(nn.Module):
         return torch.stack(scores, 1)
 
 
-class Layer(nn.Module):
-    def __init__(self):
+class Layers(nn.Module):
+    def __init__(self, kind, **settings):
         super().__init__()
         self.table = nn.Embedding(WORDS, WIDTH)
-        self.cell = nn.GRU(WIDTH, WIDTH, num_layers=2, batch_first=True)
-        self.head = nn.Linear(WIDTH, WORDS)
+        self.cell = kind(WIDTH, WIDTH, num_layers=2, batch_first=True, **settings)
+        self.head = nn.LazyLinear(WORDS)
 
     def forward(self, ids):
-        return self.head(self.cell(self.table(ids))[0])
+        outputs, last = self.cell(self.table(ids))
+        last = last[0] if isinstance(last, tuple) else last
+        return self.head(outputs) * last.mean()
 
 
-JOBS = {"lstm cell": lambda: Loop(nn.LSTMCell), "gru cell": lambda: Loop(nn.GRUCell), "gru": Layer}
+JOBS = {
+    "lstm cell": lambda: Loop(nn.LSTMCell),
+    "gru cell": lambda: Loop(nn.GRUCell),
+    "gru": lambda: Layers(nn.GRU),
+    # By a kernel of oneDNN.
+    "lstm": lambda: Layers(nn.LSTM),
+    "lstm in both directions": lambda: Layers(nn.LSTM, bidirectional=True),
+    "lstm without biases": lambda: Layers(nn.LSTM, bias=False),
+}
 
 
 def train(path, build, specification=None, factor=1.0):
     torch.manual_seed(1)
     model = build()
+    ids = torch.randint(WORDS, (SAMPLES, LENGTH))
+    model(ids)  # its head takes the width that there is
     weight = next(model.cell.parameters())
     weight.register_hook(lambda gradient: gradient * factor)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     tracer = tt.trace(model, optimizer, out=path, specification=specification)
-    ids = torch.randint(WORDS, (SAMPLES, LENGTH))
     with tracer.step(0):
         labels = ids.roll(-1, 1).flatten()
         loss = nn.functional.cross_entropy(model(ids).flatten(0, 1), labels)
