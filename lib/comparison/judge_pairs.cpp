@@ -136,6 +136,12 @@ bool normalizes_channels(const std::vector<trace::Module>& modules) {
   return std::any_of(modules.begin(), modules.end(), is_norm);
 }
 
+// Whether the candidate rounds more coarsely than the reference, and so than its noise runs.
+bool is_coarser_than_noise(const TensorComparison& result, double epsilon) {
+  const layout::View& reference = *result.reference;
+  return epsilon > judge::shared_epsilon(reference, reference);
+}
+
 double norm_of(const std::vector<double>& values) {
   double square = 0;
   for (const double value : values) square += value * value;
@@ -230,18 +236,23 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, TensorComparison& resu
     return;
   }
   const double norm = measure::reference_norm(stats);
-  if (!numbers.noise) {
-    numbers.tolerance =
+  const auto by_fallback = [&] {
+    judge::Tolerance tolerance =
         fallback(result, epsilon, judge::shared_quantum(*result.reference, *result.candidate));
-    if (rule != nullptr) apply(*rule, norm, stats.finite, numbers.tolerance);
-    judge::allow_own_rounding(norm_of(numbers.own_rounding), numbers.tolerance);
+    if (rule != nullptr) apply(*rule, norm, stats.finite, tolerance);
+    judge::allow_own_rounding(norm_of(numbers.own_rounding), tolerance);
+    return tolerance;
+  };
+  if (!numbers.noise) {
+    numbers.tolerance = by_fallback();
     return;
   }
   numbers.coherence =
       coherence_.of(result.key, result.reference->shape.size(), numbers.noise->coherence);
   judge::NoiseConstants constants = constants_of(rule, result, element_quantum(result));
-  if (normalizes_channels_ && epsilon <= tensor::epsilon(tensor::DType::kFloat32)) {
-    constants.slice_scale_floor = judge::kScaleFloorOfChannels;
+  if (epsilon <= tensor::epsilon(tensor::DType::kFloat32)) {
+    constants.slice_scale_floor =
+        normalizes_channels_ ? judge::kScaleFloorOfChannels : judge::kScaleFloorOfSlices;
   }
   const judge::SliceNoise noise = judge::noise_of_all(*numbers.noise);
   judge::NoisySlice part{noise.norm, numbers.noise->norms.size(), norm, stats.finite,
@@ -268,6 +279,14 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, TensorComparison& resu
     numbers.tolerance = judge::noise_tolerance(part, epsilon, constants);
   }
   judge::allow_own_rounding(norm_of(numbers.own_rounding), numbers.tolerance);
+  if (is_coarser_than_noise(result, epsilon)) {
+    judge::Tolerance wider = by_fallback();
+    if (wider.allowed_norm() > numbers.tolerance.allowed_norm()) {
+      numbers.tolerance = std::move(wider);
+      numbers.slices = {};
+      return;
+    }
+  }
   judge_parts_by(constants, epsilon, most_slices_, numbers);
 }
 

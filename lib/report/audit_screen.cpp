@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "base/display_limits.h"

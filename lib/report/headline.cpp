@@ -128,8 +128,7 @@ answer::Cause with_all_factors(answer::Cause shown, const std::vector<const answ
   }
   if (most - least <= kSameFactor * std::abs(*factor_shown - 1)) return shown;
   for (auto& [name, value] : shown.values) {
-    if (name == "times")
-      value = concat(short_number(least), " to ", short_number(most));
+    if (name == "times") value = concat(short_number(least), " to ", short_number(most));
   }
   return shown;
 }

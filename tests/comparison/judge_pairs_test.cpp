@@ -102,6 +102,28 @@ TEST_CASE("where no noise run differs the fallback's multiplier stands in, in si
   CHECK(weight.resolve().allowed_norm() < of_floor / 5);
 }
 
+// Learned from a dilated convolution, a reference on a CPU and a candidate in TF32 on a GPU.
+TEST_CASE("the noise of a reference says little of a candidate that rounds more coarsely") {
+  Measured measured(make_entry("layers.1.mlp", {4}));
+  trace::TensorEntry narrow = measured.entry;
+  narrow.computed_in = tensor::DType::kTensorFloat32;
+  const auto tolerance_with = [&](double noise) {
+    measured.result.comparison->noise = noise_of({noise});
+    std::vector<TensorComparison> results{measured.record()};
+    results[0].candidate = layout::view_of(narrow);
+    measured.judge(results);
+    return results[0].comparison->tolerance;
+  };
+  const judge::Tolerance fallback = tolerance_with(1e-6);
+  CHECK(fallback.rule == Rule::kFallback);
+  CHECK(fallback.allowed_norm() == Catch::Approx(6 * 1.03 * 1.03 * 0x1p-10 * (10 + 10)));
+  // Where its noise allows more, that stays.
+  CHECK(tolerance_with(5).rule == Rule::kNoise);
+  // A reference that rounds alike has noise that says it.
+  measured.entry.computed_in = tensor::DType::kTensorFloat32;
+  CHECK(tolerance_with(1e-6).rule == Rule::kNoise);
+}
+
 TEST_CASE("a rule changes the numbers and is named") {
   Measured measured(make_entry("layers.1.mlp", {4}));
   measured.rules = {{{"other"}, {}, 9, {}, {}, false, "", ""},
