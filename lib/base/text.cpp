@@ -187,6 +187,8 @@ std::string numbers_in_words(std::span<const std::uint64_t> numbers) {
 }
 
 std::string printable(std::string_view text) {
+  const auto is_plain = [](char c) { return c >= 0x20 && c < 0x7f; };
+  if (std::all_of(text.begin(), text.end(), is_plain)) return std::string(text);  // nearly always
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
