@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "comparison/checkpoint/checkpoint.h"
 #include "comparison/local_files.h"
@@ -42,7 +43,9 @@ std::string describe_value(const std::vector<std::uint64_t>& values) {
 template <typename Value>
 std::string differing(const char* what, const Value& there, const Value& here) {
   if (there == here) return "";
-  return concat(what, " is ", describe_value(there), " there and ", describe_value(here), " here");
+  return base::render(
+      {"{what} is {there} there and {here} here",
+       {{"what", what}, {"there", describe_value(there)}, {"here", describe_value(here)}}});
 }
 
 }  // namespace
@@ -76,13 +79,13 @@ std::string describe_difference(const ComparisonId& there, const ComparisonId& h
   for (std::size_t i = 0; i < there.facts.size() || i < here.facts.size(); ++i) {
     if (i >= there.facts.size() || i >= here.facts.size() ||
         there.facts[i].first != here.facts[i].first) {
-      return "it was written by another version of ttrace";
+      return base::render({"it was written by another version of ttrace", {}});
     }
     const auto& [what, then] = there.facts[i];
     const std::string& now = here.facts[i].second;
     if (then != now) {
-      return concat(base::printable(what), " was ", base::printable(then), " there and is ",
-                    base::printable(now), " here");
+      return base::render({"{what} was {then} there and is {now} here",
+                           {{"what", what}, {"then", then}, {"now", now}}});
     }
   }
   return "";
@@ -192,8 +195,8 @@ std::string missing_parts(const WorkDivision& division) {
     list += concat(i == 0 ? "" : (last ? " and " : ", "), numbers[i]);
   }
   if (missing > numbers.size()) list += concat(" and ", missing - numbers.size(), " more");
-  return concat(missing == 1 ? "part " : "parts ", list, " of ", division.measured_by.size(),
-                missing == 1 ? " is" : " are", " missing");
+  return base::render({"{count?part|parts} {list} of {of} {count?is|are} missing",
+                       {{"count", missing}, {"list", list}, {"of", division.measured_by.size()}}});
 }
 
 namespace {
@@ -226,8 +229,9 @@ void prepare_work(const WorkDivision& division, const trace::Source& reference,
     if (!is_to_be_measured(results[i])) continue;
     if (division.measured_by[part[i]].empty()) {
       mark_interrupted(results[i]);
-      results[i].reason = concat("in part ", part[i] + 1, " of ", division.measured_by.size(),
-                                 ", which is missing");
+      results[i].reason =
+          base::render({"in part {part} of {of}, which is missing",
+                        {{"part", part[i] + 1}, {"of", division.measured_by.size()}}});
       continue;
     }
     throw base::input_error(division.measured_by[part[i]], ": lacks the measurement of ",

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/message.h"
 #include "base/text.h"
 #include "comparison/coverage.h"
 #include "judge/fallback_rule.h"
@@ -10,7 +11,7 @@
 namespace ttrace::comparison {
 namespace {
 
-using base::concat;
+using base::render;
 using judge::Outcome;
 using trace::Kind;
 
@@ -48,7 +49,7 @@ bool is_zero_but_for_rounding(const TensorComparison& result, double usual) {
 }
 
 std::string reason_of(const TensorComparison& result) {
-  return has_no_elements(result) ? "it has no elements" : base::printable(result.reason);
+  return has_no_elements(result) ? render({"it has no elements", {}}) : result.reason;
 }
 
 }  // namespace
@@ -65,11 +66,13 @@ std::string essentials_not_recorded(const CompareReport& report) {
                                    {Kind::kMainGrad, "main gradient"}}) {
     const auto found = lacking.find(kind);
     if (found == lacking.end()) continue;
-    text += concat(text.empty() ? "" : ", ", base::plural(found->second, noun));
+    text += base::concat(text.empty() ? "" : ", ", base::plural(found->second, noun));
   }
   if (text.empty()) return "";
-  return concat("the candidate was told not to record ", text,
-                " of the reference; record them too, or select with --kind or --only");
+  return render(
+      {"the candidate was told not to record {tensors} of the reference; record them too, or "
+       "select with --kind or --only",
+       {{"tensors", text}}});
 }
 
 std::string essentials_left_out(const CompareReport& report) {
@@ -83,10 +86,14 @@ std::string essentials_left_out(const CompareReport& report) {
     if (first == nullptr) first = &result;
   }
   if (first == nullptr) return "";
-  std::string text = base::printable(to_string(first->key));
-  if (others > 0) text += concat(" and ", others, " more parameters, losses or main gradients");
-  return concat(text, others > 0 ? " are" : " is", " left out, because one side alone has ",
-                others > 0 ? "them" : "it");
+  const std::string name = to_string(first->key);
+  if (others == 0) {
+    return render({"{tensor} is left out, because one side alone has it", {{"tensor", name}}});
+  }
+  return render(
+      {"{tensor} and {others} more parameters, losses or main gradients are left out, because one "
+       "side alone has them",
+       {{"tensor", name}, {"others", others}}});
 }
 
 std::string essentials_unchecked(const CompareReport& report) {
@@ -103,15 +110,17 @@ std::string essentials_unchecked(const CompareReport& report) {
       unchecked_gradients += unchecked ? 1 : 0;
       if (result.incomplete && incomplete == nullptr) incomplete = &result;
     } else if ((kind == Kind::kLoss || kind == Kind::kGradNorm) && unchecked) {
-      return concat(base::printable(to_string(result.key)), " was not checked (", reason_of(result),
-                    ")");
+      return render({"{tensor} was not checked ({reason})",
+                     {{"tensor", to_string(result.key)}, {"reason", reason_of(result)}}});
     }
   }
   if (unchecked_gradients == 0 || 10 * unchecked_gradients < gradients) return "";
-  const std::string text = concat(unchecked_gradients, " of ",
-                                  base::plural(gradients, "main gradient"), " were not checked: ");
-  if (incomplete != nullptr) return concat(text, base::printable(incomplete->reason));
-  return concat(text, "their tolerances are as wide as they are, or none is known");
+  const std::string why =
+      incomplete != nullptr
+          ? incomplete->reason
+          : render({"their tolerances are as wide as they are, or none is known", {}});
+  return render({"{unchecked} of {all:main gradient} were not checked: {why}",
+                 {{"unchecked", unchecked_gradients}, {"all", gradients}, {"why", why}}});
 }
 
 std::string essentials_not_finite(const CompareReport& report) {
@@ -126,11 +135,14 @@ std::string essentials_not_finite(const CompareReport& report) {
     if (tensors++ == 0) first = &result;
   }
   if (first == nullptr) return "";
-  const std::string name = base::printable(to_string(first->key));
-  if (tensors == 1) return concat("most of ", name, " is not finite on both sides");
-  return concat("most of ", name, " and of ", tensors - 1,
-                " more losses, gradient norms, parameters and main gradients is not finite on both "
-                "sides");
+  const std::string name = to_string(first->key);
+  if (tensors == 1) {
+    return render({"most of {tensor} is not finite on both sides", {{"tensor", name}}});
+  }
+  return render(
+      {"most of {tensor} and of {others} more losses, gradient norms, parameters and main "
+       "gradients is not finite on both sides",
+       {{"tensor", name}, {"others", tensors - 1}}});
 }
 
 }  // namespace ttrace::comparison

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/text.h"
+#include "base/message.h"
 #include "layout/mesh.h"
 
 namespace ttrace::comparison {
 namespace {
 
+using base::render;
 using measure::Fault;
 using measure::RankBoxes;
 
@@ -36,7 +37,7 @@ void set_storage(const layout::View& view, Fault& fault) {
 
 void plan_scaled(const layout::View& view, PlannedFault& into) {
   if (!tensor::is_floating(view.dtype)) {
-    into.problem = "integers are compared exactly";
+    into.problem = render({"integers are compared exactly", {}});
     return;
   }
   into.fault.factor = 2;
@@ -49,7 +50,7 @@ void plan_part_scaled(const Pair& pair, PlannedFault& into) {
   if (!into.problem.empty()) return;
   const auto longest = std::max_element(view.shape.begin(), view.shape.end());
   if (longest == view.shape.end() || *longest < kParts) {
-    into.problem = "no dimension has 16 elements";
+    into.problem = render({"no dimension has {parts} elements", {{"parts", kParts}}});
     return;
   }
   const auto dim = static_cast<std::size_t>(longest - view.shape.begin());
@@ -58,8 +59,11 @@ void plan_part_scaled(const Pair& pair, PlannedFault& into) {
   // Starts anywhere, so that the part does not coincide with a slice.
   part.origin[dim] = hash_of(pair.key) % (*longest - length + 1);
   part.extent[dim] = length;
-  into.what = base::concat(part.origin[dim], " to ", part.origin[dim] + length - 1, " of ",
-                           *longest, " along dimension ", dim);
+  into.what = render({"{first} to {last} of {all} along dimension {dim}",
+                      {{"first", part.origin[dim]},
+                       {"last", part.origin[dim] + length - 1},
+                       {"all", *longest},
+                       {"dim", dim}}});
   into.fault.scaled = std::move(part);
 }
 
@@ -75,7 +79,8 @@ void swap_shards(const RankBoxes& a, const RankBoxes& b, const measure::TensorRe
     into.fault.moves.push_back({b.boxes[i], a.boxes[i].origin});
   }
   into.fault.source = tensor;
-  into.what = base::concat("those of ranks ", a.ranks.front(), " and ", b.ranks.front());
+  into.what = render(
+      {"those of ranks {one} and {other}", {{"one", a.ranks.front()}, {"other", b.ranks.front()}}});
 }
 
 void plan_swapped(const measure::TensorRef& tensor, PlannedFault& into) {
@@ -87,26 +92,26 @@ void plan_swapped(const measure::TensorRef& tensor, PlannedFault& into) {
       return swap_shards(shards[i], shards[j], tensor, into);
     }
   }
-  into.problem = shards.size() < 2 ? "not cut" : "no two shards of equal shape";
+  into.problem = render({shards.size() < 2 ? "not cut" : "no two shards of equal shape", {}});
 }
 
 void plan_row(const layout::View& view, PlannedFault& into) {
   if (view.shape.empty() || view.shape[0] < 2) {
-    into.problem = "one row or none";
+    into.problem = render({"one row or none", {}});
     return;
   }
   tensor::Box row = tensor::whole(view.shape);
   row.origin[0] = view.shape[0] / 2;
   row.extent[0] = 1;
-  into.what = base::concat(row.origin[0], " of ", view.shape[0]);
+  into.what = render({"{row} of {rows}", {{"row", row.origin[0]}, {"rows", view.shape[0]}}});
   into.fault.zeroed = {std::move(row)};
 }
 
 void plan_rounded(const layout::View& view, PlannedFault& into) {
   if (!tensor::is_floating(view.dtype)) {
-    into.problem = "integers are not rounded";
+    into.problem = render({"integers are not rounded", {}});
   } else if (tensor::epsilon(view.dtype) >= tensor::epsilon(tensor::DType::kBFloat16)) {
-    into.problem = "no finer than bf16 as it is";
+    into.problem = render({"no finer than bf16 as it is", {}});
   } else {
     into.fault.rounded_to = tensor::DType::kBFloat16;
   }
@@ -135,7 +140,7 @@ FaultPlanner::FaultPlanner(const trace::Source& candidate,
 }
 
 void FaultPlanner::plan_dropped(const Pair& pair, PlannedFault& into) const {
-  into.problem = "no sum over ranks";
+  into.problem = render({"no sum over ranks", {}});
   const auto* stored = std::get_if<layout::Stored>(&pair.candidate->how);
   if (stored == nullptr) return;
   const trace::TensorEntry& entry = *stored->entry;
@@ -154,7 +159,8 @@ void FaultPlanner::plan_dropped(const Pair& pair, PlannedFault& into) const {
     into.fault.source = measure::TensorRef{&candidate_, std::move(view)};
     into.fault.moves = {
         {tensor::whole(pair.candidate->shape), tensor::Shape(pair.candidate->shape.size(), 0)}};
-    into.what = base::concat("that of ", *axis.name, " ", axis.held.back());
+    into.what =
+        render({"that of {axis} {place}", {{"axis", *axis.name}, {"place", axis.held.back()}}});
     into.problem.clear();
     return;
   }
@@ -181,13 +187,13 @@ void FaultPlanner::plan_stale(const Pair& pair, PlannedFault& into) const {
   if (key.kind == trace::Kind::kParamAfterStep) offer_series(trace::Kind::kParam, key.step);
   if (best == nullptr) offer_series(key.kind, std::nullopt);
   if (best == nullptr) {
-    into.problem = "no other micro-batch or step";
+    into.problem = render({"no other micro-batch or step", {}});
     return;
   }
   into.fault.source = measure::TensorRef{&candidate_, best};
   into.fault.moves = {
       {tensor::whole(pair.candidate->shape), tensor::Shape(pair.candidate->shape.size(), 0)}};
-  into.what = base::concat("that of ", to_string(best->key));
+  into.what = render({"that of {tensor}", {{"tensor", to_string(best->key)}}});
 }
 
 std::vector<PlannedFault> FaultPlanner::plan(const Pair& pair,

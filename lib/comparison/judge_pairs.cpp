@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/message.h"
 #include "comparison/accumulation_error.h"
 #include "comparison/random_draws.h"
 #include "judge/fallback_rule.h"
@@ -344,7 +345,8 @@ void excuse_factors_of_equal_losses(std::vector<TensorComparison>& results) {
     if (!equal.contains(loss)) continue;
     result.outcome = judge::Outcome::kNotRecorded;
     result.comparison.reset();
-    result.reason = "the losses agree, so each run multiplies other terms by it";
+    result.reason =
+        base::render({"the losses agree, so each run multiplies other terms by it", {}});
   }
 }
 

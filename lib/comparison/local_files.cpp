@@ -7,6 +7,7 @@
 
 #include "answer/environment.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "comparison/checkpoint/checkpoint.h"
 #include "comparison/measure_pairs.h"
@@ -48,9 +49,14 @@ std::vector<std::string> lacking(const std::set<std::string>& needed,
 
 // "run/rank_00001.h5 and 3 more files".
 std::string name_files(const std::vector<std::string>& files) {
-  const std::size_t more = files.size() - 1;
-  return base::concat(base::printable(files.front()),
-                      more > 0 ? base::concat(" and ", base::plural(more, "more file")) : "");
+  if (files.size() == 1) return base::printable(files.front());
+  return base::render(
+      {"{file} and {more:more file}", {{"file", files.front()}, {"more", files.size() - 1}}});
+}
+
+std::string part_lacks(std::uint64_t part, const std::vector<std::string>& files) {
+  return base::render(
+      {"part {part} lacks {files}", {{"part", part}, {"files", name_files(files)}}});
 }
 
 // What no part that was merged has of the files.
@@ -73,12 +79,12 @@ std::string describe_apart(const WorkDivision& division, const std::set<std::str
     const std::vector<std::string> missing = lacking(needed, (*division.had)[p]);
     if (missing.empty()) return "";
     if (told++ >= kMostParts) continue;
-    text += base::concat(text.empty() ? "" : ", ", "part ", p + 1, " lacks ", name_files(missing));
+    if (!text.empty()) text += ", ";
+    text += part_lacks(p + 1, missing);
   }
-  if (told > kMostParts) {
-    text += base::concat(", and ", base::plural(told - kMostParts, "more part"), " lack some");
-  }
-  return text;
+  if (told <= kMostParts) return text;
+  return base::render(
+      {"{parts}, and {more:more part} lack some", {{"parts", text}, {"more", told - kMostParts}}});
 }
 
 void leave_to_other_machines(const WorkDivision& division, const trace::Source& reference,
@@ -91,7 +97,7 @@ void leave_to_other_machines(const WorkDivision& division, const trace::Source& 
     if (missing.empty()) continue;
     result.outcome = judge::Outcome::kSkippedByRule;
     result.skipped = SkippedFor::kOtherPart;
-    result.reason = base::concat("part ", division.part->index, " lacks ", name_files(missing));
+    result.reason = part_lacks(division.part->index, missing);
   }
 }
 
@@ -101,8 +107,8 @@ void settle_unmeasured(const WorkDivision& division, const std::set<std::string>
   const std::string parts_missing = missing_parts(division);
   const std::vector<std::string> lost = had_by_none(needed, *division.had);
   if (!lost.empty() && parts_missing.empty()) {
-    mark_unreadable(result, base::concat(name_files(lost), ": no part has ",
-                                         lost.size() == 1 ? "this file" : "these files"));
+    mark_unreadable(result, base::render({"{files}: no part has {count?this file|these files}",
+                                          {{"files", name_files(lost)}, {"count", lost.size()}}}));
     return;
   }
   const std::string apart = describe_apart(division, needed);
@@ -114,11 +120,17 @@ void settle_unmeasured(const WorkDivision& division, const std::set<std::string>
   mark_interrupted(result);
   // Not skipped, as mark_interrupted() says: the tensor was selected, but no part could measure it.
   result.outcome = judge::Outcome::kNotJudged;
+  if (lost.empty()) {
+    result.reason = base::render({"its shards lie apart: {apart}[, and {missing}]",
+                                  {{"apart", apart}, {"missing", parts_missing}}});
+    return;
+  }
   result.reason =
-      base::concat(lost.empty() ? std::string("its shards lie apart")
-                                : base::concat(name_files(lost), lost.size() == 1 ? " is" : " are",
-                                               " on no part that is here"),
-                   ": ", apart, parts_missing.empty() ? "" : base::concat(", and ", parts_missing));
+      base::render({"{files} {count?is|are} on no part that is here: {apart}[, and {missing}]",
+                    {{"files", name_files(lost)},
+                     {"count", lost.size()},
+                     {"apart", apart},
+                     {"missing", parts_missing}}});
 }
 
 }  // namespace
@@ -157,8 +169,9 @@ bool needs_another_machine(const std::string& problem) {
 void leave_to_other_machine(TensorComparison& result) {
   result.outcome = judge::Outcome::kNotJudged;
   result.reason =
-      "diverged, and the files that tell whether rounding explains it lie on other machines; "
-      "merge the parts where the files of both runs are";
+      base::render({"diverged, and the files that tell whether rounding explains it lie on other "
+                    "machines; merge the parts where the files of both runs are",
+                    {}});
 }
 
 }  // namespace ttrace::comparison

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "comparison/measure_pairs.h"
 #include "judge/slices.h"
@@ -16,18 +17,24 @@
 namespace ttrace::comparison {
 namespace {
 
-using base::concat;
 using base::printable;
+using base::render;
 using trace::Kind;
 using trace::TensorKey;
 
-constexpr const char* kWhatItIs =
-    "; a noise run is the reference itself, run again with TTRACE_NOISE set to a seed";
+// Says what a noise run is after what is wrong with this one.
+template <typename... Parts>
+base::InputError noise_run_error(const trace::Source& run, const Parts&... parts) {
+  return base::input_error(
+      run.path(), ": ", parts...,
+      "; a noise run is the reference itself, run again with TTRACE_NOISE set to a seed");
+}
 
 void require_another_run(const trace::Source& run, const trace::Source& other,
-                         const std::string& other_is) {
+                         std::string_view other_is, std::string_view again = "") {
   if (!is_same_run(run, other)) return;
-  throw base::input_error(run.path(), ": is given as a noise run and is ", other_is, kWhatItIs);
+  throw noise_run_error(run, "is given as a noise run and is the ", other_is, " ", other.path(),
+                        again);
 }
 
 // Whether a tensor of this kind exists only where its module ran.
@@ -122,26 +129,31 @@ void check_tensors(const trace::Source& reference, const trace::Source& run,
                    std::vector<std::string>& warnings) {
   const LackingTensors found = lacking_tensors(reference.manifest(), run.manifest());
   if (found.missing > 0) {
-    throw base::input_error(run.path(), ": lacks ", base::plural(found.missing, "tensor"),
-                            " of the reference (first ", printable(found.first_missing),
-                            "), so it is a run of another model, or was cut short", kWhatItIs);
+    throw noise_run_error(run, "lacks ", base::plural(found.missing, "tensor"),
+                          " of the reference (first ", printable(found.first_missing),
+                          "), so it is a run of another model, or was cut short");
   }
-  const auto warn = [&](std::size_t count, const char* why) {
-    if (count == 0) return;
-    warnings.push_back(concat(run.path(), ": ", base::plural(count, "tensor"), " of the reference ",
-                              count == 1 ? "is" : "are", " not in this noise run, ", why,
-                              ", so other runs or the fallback rule judge them"));
-  };
-  warn(found.not_recorded, "which did not record them");
-  warn(found.not_run, "since their modules did not run in it");
+  if (found.not_recorded > 0) {
+    warnings.push_back(
+        render({"{run}: {count:tensor} of the reference {count?is|are} not in this noise run, "
+                "which did not record them, so other runs or the fallback rule judge them",
+                {{"run", run.path()}, {"count", found.not_recorded}}}));
+  }
+  if (found.not_run > 0) {
+    warnings.push_back(render(
+        {"{run}: {count:tensor} of the reference {count?is|are} not in this noise run, since their "
+         "modules did not run in it, so other runs or the fallback rule judge them",
+         {{"run", run.path()}, {"count", found.not_run}}}));
+  }
   const auto& tensors = run.manifest().tensors;
   const bool has_parameters = std::any_of(tensors.begin(), tensors.end(), [](const auto& entry) {
     return entry.key.kind == Kind::kParam;
   });
   if (has_parameters) return;
-  warnings.push_back(concat(run.path(),
-                            ": has no parameters, so whether it is a run of this reference cannot "
-                            "be checked; record the kind param too"));
+  warnings.push_back(
+      render({"{run}: has no parameters, so whether it is a run of this reference cannot be "
+              "checked; record the kind param too",
+              {{"run", run.path()}}}));
 }
 
 // Returns 0 without any tensors.
@@ -171,26 +183,30 @@ NoiseRuns check_noise_runs(const trace::Source& reference, const trace::Source& 
   NoiseRuns found;
   for (const auto* run : {&reference, &candidate}) {
     if (!run->manifest().run.noise || (run == &candidate && &candidate == &reference)) continue;
-    found.warnings.push_back(concat(run->path(), " is a perturbed run (seed ",
-                                    run->manifest().run.noise->seed,
-                                    "), good only for --noise; give the clean run instead"));
+    found.warnings.push_back(
+        render({"{run} is a perturbed run (seed {seed}), good only for --noise; give the clean run "
+                "instead",
+                {{"run", run->path()}, {"seed", run->manifest().run.noise->seed}}}));
   }
   std::map<std::uint64_t, std::string> seeds;
   for (const trace::Source* run : noise) {
-    require_another_run(*run, reference, concat("the reference ", reference.path()));
-    require_another_run(*run, candidate, concat("the candidate ", candidate.path()));
+    require_another_run(*run, reference, "reference");
+    require_another_run(*run, candidate, "candidate");
     for (const trace::Source* other : found.runs) {
-      require_another_run(*run, *other, concat("the noise run ", other->path(), " again"));
+      require_another_run(*run, *other, "noise run", " again");
     }
     check_tensors(reference, *run, found.warnings);
     const auto& facts = run->manifest().run.noise;
     if (!facts) {
       found.warnings.push_back(
-          concat(run->path(), " does not say that it was perturbed (run.noise)", kWhatItIs));
+          render({"{run} does not say that it was perturbed (run.noise); a noise run is the "
+                  "reference itself, run again with TTRACE_NOISE set to a seed",
+                  {{"run", run->path()}}}));
     } else if (const auto [earlier, fresh] = seeds.emplace(facts->seed, run->path()); !fresh) {
-      found.warnings.push_back(concat(
-          run->path(), " and ", earlier->second, " were perturbed with the same seed ", facts->seed,
-          ", so they count as one run; run one of them again with another seed"));
+      found.warnings.push_back(
+          render({"{run} and {other} were perturbed with the same seed {seed}, so they count as "
+                  "one run; run one of them again with another seed",
+                  {{"run", run->path()}, {"other", earlier->second}, {"seed", facts->seed}}}));
       continue;
     }
     found.runs.push_back(run);
@@ -212,11 +228,9 @@ void NoiseDifferences::add(const Pair& pair, const std::vector<double>& norms) {
   for (std::size_t i = 0; i < pair.noise.size() && i < norms.size(); ++i) {
     const trace::Source* run = pair.noise[i].source;
     if (is_parameter && norms[i] != 0) {
-      throw base::input_error(run->path(), ": ", printable(to_string(pair.key)), " differs by ",
-                              base::short_number(norms[i]),
-                              " (norm) from the reference's, and a noise run starts from the very "
-                              "same parameters",
-                              kWhatItIs);
+      throw noise_run_error(
+          *run, printable(to_string(pair.key)), " differs by ", base::short_number(norms[i]),
+          " (norm) from the reference's, and a noise run starts from the very same parameters");
     }
     if (!is_reached_by_noise(pair.key.kind)) continue;
     bool& any = any_of(run);
@@ -227,9 +241,8 @@ void NoiseDifferences::add(const Pair& pair, const std::vector<double>& norms) {
 void NoiseDifferences::require_some() const {
   for (const OfRun& one : runs_) {
     if (one.any) continue;
-    throw base::input_error(one.run->path(),
-                            ": equals the reference bit by bit, so nothing in it was perturbed",
-                            kWhatItIs);
+    throw noise_run_error(*one.run,
+                          "equals the reference bit by bit, so nothing in it was perturbed");
   }
 }
 
@@ -251,8 +264,12 @@ namespace {
 
 using base::printable;
 
-constexpr const char* kWayOut =
-    "; it belongs to another model, step or precision: run `ttrace calibrate` on this reference";
+template <typename... Parts>
+base::InputError calibration_error(const std::string& file, const Parts&... parts) {
+  return base::input_error(
+      file, ": ", parts...,
+      "; it belongs to another model, step or precision: run `ttrace calibrate` on this reference");
+}
 
 // Relative: a calibration keeps fewer digits than a sum has.
 constexpr double kSameNorm = 1e-6;
@@ -273,11 +290,10 @@ void require_same_shapes(const trace::Manifest& reference, const judge::Calibrat
   for (const trace::TensorEntry& entry : reference.tensors) {
     const auto found = calibration.tensors.find(entry.key);
     if (found == calibration.tensors.end() || calibrated(calibration, entry) != nullptr) continue;
-    throw base::input_error(file, ": calibrates ", printable(to_string(entry.key)), " as ",
+    throw calibration_error(file, "calibrates ", printable(to_string(entry.key)), " as ",
                             tensor::to_string(found->second.shape), " ",
                             dtype_short_name(found->second.dtype), ", and the reference has ",
-                            tensor::to_string(entry.shape), " ", dtype_short_name(entry.dtype),
-                            kWayOut);
+                            tensor::to_string(entry.shape), " ", dtype_short_name(entry.dtype));
   }
 }
 
@@ -297,29 +313,33 @@ std::vector<std::string> calibration_warnings(const trace::Manifest& reference,
     floating.tensors.push_back(entry);
   }
   if (other_steps == floating.tensors.size()) {
-    throw base::input_error(file, ": calibrates none of the reference's tensors", kWayOut);
+    throw calibration_error(file, "calibrates none of the reference's tensors");
   }
   std::erase_if(floating.tensors,
                 [&](const auto& entry) { return !steps.contains(entry.key.step); });
   const LackingTensors lacking = lacking_tensors(floating, calibrated_tensors(calibration));
   if (lacking.missing == floating.tensors.size()) {
-    throw base::input_error(file, ": calibrates none of the reference's tensors (first ",
-                            printable(lacking.first_missing), ")", kWayOut);
+    throw calibration_error(file, "calibrates none of the reference's tensors (first ",
+                            printable(lacking.first_missing), ")");
   }
   if (lacking.missing > 0) {
-    throw base::input_error(file, ": lacks ", base::plural(lacking.missing, "tensor"),
-                            " of the reference (first ", printable(lacking.first_missing), ")",
-                            kWayOut);
+    throw calibration_error(file, "lacks ", base::plural(lacking.missing, "tensor"),
+                            " of the reference (first ", printable(lacking.first_missing), ")");
   }
   require_same_shapes(reference, calibration, file);
   const std::size_t without = lacking.not_recorded + lacking.not_run + other_steps;
   if (without == 0) return {};
+  const std::size_t all = floating.tensors.size() + other_steps;
   return {
-      concat(file, " calibrates ", floating.tensors.size() + other_steps - without,
-             " of the reference's ", floating.tensors.size() + other_steps,
-             " floating-point tensors; the fallback rule judges the others: ", lacking.not_recorded,
-             " of kinds and ", other_steps, " of steps that it has nothing of, ", lacking.not_run,
-             " of modules that did not run")};
+      render({"{file} calibrates {calibrated} of the reference's {all} floating-point tensors; the "
+              "fallback rule judges the others: {not_recorded} of kinds and {other_steps} of steps "
+              "that it has nothing of, {not_run} of modules that did not run",
+              {{"file", file},
+               {"calibrated", all - without},
+               {"all", all},
+               {"not_recorded", lacking.not_recorded},
+               {"other_steps", other_steps},
+               {"not_run", lacking.not_run}}})};
 }
 
 void check_calibrated_parameters(const trace::Manifest& reference,
@@ -334,14 +354,14 @@ void check_calibrated_parameters(const trace::Manifest& reference,
     if (known == nullptr) continue;
     const std::string name = printable(to_string(result.key));
     if (known->noise.norm() != 0) {
-      throw base::input_error(file, ": ", name, " differed between the runs that it was made of, ",
-                              "and all of them start from the same parameters", kWayOut);
+      throw calibration_error(file, name, " differed between the runs that it was made of, ",
+                              "and all of them start from the same parameters");
     }
     const double norm = measure::reference_norm(result.comparison->measurement.total);
     if (!(std::abs(norm - known->noise.reference_norm) <= kSameNorm * std::abs(norm))) {
-      throw base::input_error(
-          file, ": ", name, " had the norm ", base::short_number(known->noise.reference_norm),
-          " when it was made, and has ", base::short_number(norm), " in this reference", kWayOut);
+      throw calibration_error(
+          file, name, " had the norm ", base::short_number(known->noise.reference_norm),
+          " when it was made, and has ", base::short_number(norm), " in this reference");
     }
   }
 }

@@ -8,13 +8,13 @@
 #include <tuple>
 #include <utility>
 
-#include "base/text.h"
+#include "base/message.h"
 #include "trace/key.h"
 
 namespace ttrace::comparison {
 namespace {
 
-using base::concat;
+using base::render;
 using judge::Outcome;
 using trace::Kind;
 
@@ -226,14 +226,19 @@ class Marking {
   static void mark(const Difference& difference, TensorComparison& result) {
     const bool of_reference = result.candidate == nullptr;
     const std::string sides =
-        concat(difference.reference, " ", difference.aspect, " in the reference, ",
-               difference.candidate, " in the candidate");
+        render({"{reference} {aspect} in the reference, {candidate} in the candidate",
+                {{"reference", difference.reference},
+                 {"aspect", difference.aspect},
+                 {"candidate", difference.candidate}}});
     if (result.outcome == Outcome::kIncomparable) {
-      result.reason = concat(sides, ", which take it in different forms: ", result.reason);
+      result.reason = render({"{sides}, which take it in different forms: {why}",
+                              {{"sides", sides}, {"why", result.reason}}});
     } else {
       result.lacking = of_reference ? TraceSide::kCandidate : TraceSide::kReference;
-      result.reason = concat(sides, "; only ",
-                             of_reference ? difference.reference : difference.candidate, " has it");
+      result.reason =
+          render({"{sides}; only {owner} has it",
+                  {{"sides", sides},
+                   {"owner", of_reference ? difference.reference : difference.candidate}}});
     }
     result.outcome = Outcome::kNotRecorded;
     result.other_implementation = true;

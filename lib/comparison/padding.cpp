@@ -6,14 +6,14 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/message.h"
 #include "measure/sections.h"
 #include "tensor/box.h"
 
 namespace ttrace::comparison {
 namespace {
 
-using base::concat;
+using base::render;
 using trace::Kind;
 
 enum class Rows { kZero, kOneValue, kOthers };
@@ -87,35 +87,39 @@ class Trimming {
     if (gradients == 0 || (!constant && !carrying.empty())) return;
     const std::string& name = parameter.key.name;
     const std::uint64_t more = excess.longer - excess.shorter;
-    const char* const side = excess.of_candidate ? "candidate" : "reference";
     const char* const other = excess.of_candidate ? "reference" : "candidate";
-    const std::string rows =
-        concat(name, " has ", base::plural(more, excess.dim == 0 ? "row" : "column"),
-               " more in the ", side, ", from ", excess.shorter, " on");
+    const std::string rows = render(
+        {excess.dim == 0 ? "{parameter} has {count:row} more in the {side}, from {from} on"
+                         : "{parameter} has {count:column} more in the {side}, from {from} on",
+         {{"parameter", name},
+          {"count", more},
+          {"side", excess.of_candidate ? "candidate" : "reference"},
+          {"from", excess.shorter}}});
     trimmed_.emplace(name, excess);
     for (const trace::TensorKey& key : carrying) {
       out_.with_gradient[key] =
-          concat(rows, ": padding, which carries a gradient; mask it where the loss is computed");
+          render({"{rows}: padding, which carries a gradient; mask it where the loss is computed",
+                  {{"rows", rows}}});
     }
     if (!carrying.empty()) {
       out_.told.push_back(out_.with_gradient.at(carrying.front()));
       return;
     }
     if (constant) {
-      out_.told.push_back(concat(rows,
-                                 ": padding, of one value and without a gradient; it is left "
-                                 "out, and the rest is compared"));
+      out_.told.push_back(
+          render({"{rows}: padding, of one value and without a gradient; it is left out, and the "
+                  "rest is compared",
+                  {{"rows", rows}}}));
       return;
     }
-    out_.told.push_back(concat(rows, ": without a gradient; they are left out"));
+    out_.told.push_back(
+        render({"{rows}: without a gradient; they are left out", {{"rows", rows}}}));
     if (!out_.in_doubt.empty()) return;
     out_.in_doubt =
-        concat(rows,
-               ", without a gradient and not of one value: padding, or rows that this batch "
-               "does not address and the ",
-               other,
-               " lacks; a rule with \"trim\" in --map "
-               "says that they are padding");
+        render({"{rows}, without a gradient and not of one value: padding, or rows that this batch "
+                "does not address and the {other} lacks; a rule with \"trim\" in --map says that "
+                "they are padding",
+                {{"rows", rows}, {"other", other}}});
   }
 
   // The parameter that a tensor belongs to: itself, or that of an optimizer's state.

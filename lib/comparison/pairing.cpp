@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "layout/map_rules.h"
 #include "layout/view.h"
 #include "trace/placement.h"
@@ -132,15 +133,17 @@ std::string describe_type(const layout::View& view) {
 }
 
 std::string describe_microbatches(const layout::View& view) {
-  if (!view.microbatches) return "of no micro-batch in particular";
+  if (!view.microbatches) return base::render({"of no micro-batch in particular", {}});
   using How = trace::Microbatches::How;
   const How how = view.microbatches->how;
-  std::string text = how == How::kSum ? "the sum of" : how == How::kMean ? "the mean of" : "all of";
-  text += " micro-batches";
-  for (std::size_t i = 0; i < view.microbatches->numbers.size(); ++i) {
-    text += base::concat(i > 0 ? ", " : " ", view.microbatches->numbers[i]);
+  std::string numbers;
+  for (const std::uint64_t number : view.microbatches->numbers) {
+    numbers += base::concat(numbers.empty() ? "" : ", ", number);
   }
-  return text;
+  return base::render({how == How::kSum    ? "the sum of micro-batches {numbers}"
+                       : how == How::kMean ? "the mean of micro-batches {numbers}"
+                                           : "all of micro-batches {numbers}",
+                       {{"numbers", numbers}}});
 }
 
 void require_same_reference(const layout::View& reference, const layout::View& noise,
@@ -165,8 +168,9 @@ layout::Composed composed_of(const ViewsByKey& views, const layout::View& whole)
   }
   if (parts.empty()) return {};
   if (!lacking.empty()) {
-    return {nullptr, base::concat("it is ", describe_microbatches(whole),
-                                  ", and the other side lacks micro-batch ", lacking)};
+    return {nullptr,
+            base::render({"it is {what}, and the other side lacks micro-batch {lacking}",
+                          {{"what", describe_microbatches(whole)}, {"lacking", lacking}}})};
   }
   return layout::compose_microbatches(whole, parts);
 }
@@ -287,8 +291,10 @@ void note_other_values(std::vector<Pair>& pairs) {
     const char* const lacks = key.kind == trace::Kind::kInput    ? "argument"
                               : key.kind == trace::Kind::kOutput ? "result"
                                                                  : "gradient";
-    pair.note = base::concat(trace::module_of_value(key.name), " ran in the ",
-                             in_reference ? "candidate" : "reference", " without this ", lacks);
+    pair.note = base::render({"{module} ran in the {side} without this {value}",
+                              {{"module", std::string(trace::module_of_value(key.name))},
+                               {"side", in_reference ? "candidate" : "reference"},
+                               {"value", lacks}}});
   }
 }
 
@@ -327,8 +333,9 @@ std::string incomparable_reason(const Pair& pair) {
   const bool same_class =
       tensor::is_floating(reference.dtype) == tensor::is_floating(candidate.dtype);
   if (reference.shape != candidate.shape || !same_class) {
-    return base::concat("reference ", describe_type(reference), ", candidate ",
-                        describe_type(candidate));
+    return base::render(
+        {"reference {reference}, candidate {candidate}",
+         {{"reference", describe_type(reference)}, {"candidate", describe_type(candidate)}}});
   }
   return "";
 }
@@ -338,8 +345,9 @@ std::string microbatches_apart(const Pair& pair) {
   const layout::View& candidate = *pair.candidate;
   if (reference.microbatches && candidate.microbatches &&
       reference.microbatches != candidate.microbatches) {
-    return base::concat("the reference is ", describe_microbatches(reference), ", the candidate ",
-                        describe_microbatches(candidate));
+    return base::render({"the reference is {reference}, the candidate {candidate}",
+                         {{"reference", describe_microbatches(reference)},
+                          {"candidate", describe_microbatches(candidate)}}});
   }
   return "";
 }

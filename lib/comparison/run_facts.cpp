@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "base/strict_json.h"
 #include "base/text.h"
 #include "layout/absent_shards.h"
@@ -35,13 +36,15 @@ LostRanks lost_ranks_of(const trace::Source& source) {
     if (lost.problems.size() < kMostNamed) lost.problems.push_back(*std::move(problem));
   }
   if (const std::size_t more = lost.unreadable.size() - lost.problems.size(); more > 0) {
-    lost.problems.push_back(base::concat(source.path(), ": ", more, " more ranks cannot be read"));
+    lost.problems.push_back(base::render(
+        {"{file}: {more} more ranks cannot be read", {{"file", source.path()}, {"more", more}}}));
   }
   if (!lost.unreadable.empty()) {
-    lost.text = base::concat(layout::describe_ranks(lost.unreadable), " cannot be read");
+    lost.text = base::render(
+        {"{ranks} cannot be read", {{"ranks", layout::describe_ranks(lost.unreadable)}}});
   } else if (const auto& open = source.manifest().run.unfinished; !open.empty()) {
-    lost.text = base::concat(layout::describe_ranks(open), " did not close ",
-                             open.size() == 1 ? "its file" : "their files");
+    lost.text = base::render({"{ranks} did not close {count?its file|their files}",
+                              {{"ranks", layout::describe_ranks(open)}, {"count", open.size()}}});
   }
   return lost;
 }
@@ -114,16 +117,18 @@ std::vector<std::string> plan_warnings(const trace::Source& reference,
                                        const std::vector<const trace::Source*>& noise) {
   const auto describe_plan = [](const trace::Source& run) {
     const auto& plan = run.manifest().run.plan;
-    return base::concat(run.path(), plan ? " was rewritten by the plan " : " was not rewritten",
-                        plan ? plan->digest.substr(0, 12) : "");
+    if (!plan) return base::render({"{run} was not rewritten", {{"run", run.path()}}});
+    return base::render({"{run} was rewritten by the plan {digest}",
+                         {{"run", run.path()}, {"digest", plan->digest.substr(0, 12)}}});
   };
   std::vector<const trace::Source*> others{&candidate};
   others.insert(others.end(), noise.begin(), noise.end());
   std::vector<std::string> warnings;
   for (const trace::Source* run : others) {
     if (run->manifest().run.plan == reference.manifest().run.plan) continue;
-    warnings.push_back(base::concat(describe_plan(reference), ", ", describe_plan(*run),
-                                    "; run both with the same plan, or both without one"));
+    warnings.push_back(
+        base::render({"{one}, {other}; run both with the same plan, or both without one",
+                      {{"one", describe_plan(reference)}, {"other", describe_plan(*run)}}}));
   }
   return warnings;
 }
@@ -135,9 +140,11 @@ std::vector<std::string> run_warnings(const trace::Source& reference,
   const std::size_t reference_ranks = layout::ranks_of(reference.manifest()).size();
   if (reference_ranks > 1 && layout::ranks_of(candidate.manifest()).size() == 1) {
     warnings.push_back(
-        base::concat("the reference ", reference.path(), " has ", reference_ranks,
-                     " ranks and the candidate ", candidate.path(),
-                     " one, so they look swapped: the trusted run on one process comes first"));
+        base::render({"the reference {reference} has {ranks} ranks and the candidate {candidate} "
+                      "one, so they look swapped: the trusted run on one process comes first",
+                      {{"reference", reference.path()},
+                       {"ranks", reference_ranks},
+                       {"candidate", candidate.path()}}}));
   }
   return warnings;
 }
@@ -170,10 +177,11 @@ std::string unrecorded_main_gradients(const trace::Manifest& reference,
     }
     const bool raw = has(*run, Kind::kParamGrad);
     if (!raw && run->optimizer.empty()) continue;
-    return base::concat("neither run recorded main gradients, and the ", name, " has ",
-                        raw ? "raw gradients" : "an optimizer",
-                        ", so nothing says what its optimizer consumed; give trace() the "
-                        "optimizer, or call tracer.main_grads() when the gradients are final");
+    return base::render(
+        {"neither run recorded main gradients, and the {side} has {what}, so nothing says what its "
+         "optimizer consumed; give trace() the optimizer, or call tracer.main_grads() when the "
+         "gradients are final",
+         {{"side", name}, {"what", raw ? "raw gradients" : "an optimizer"}}});
   }
   return "";
 }

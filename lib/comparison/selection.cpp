@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "layout/map_apply.h"
 #include "trace/manifest.h"
@@ -11,6 +12,7 @@ namespace ttrace::comparison {
 namespace {
 
 using base::concat;
+using base::render;
 using judge::Outcome;
 
 const layout::DroppedBy* rule_of(const DroppedKeys& dropped, const layout::ViewPtr& view) {
@@ -47,9 +49,9 @@ void mark_dropped(const DroppedKeys& of_reference, const DroppedKeys& of_candida
   for (const auto& [rule, tally] : rules) {
     out.dropped.push_back(tally.tensors);
     if (tally.in_both == 0) continue;
-    out.warnings.push_back(concat(out.map_rules, ": ", tally.tensors.rule, " drops ",
-                                  base::plural(tally.in_both, "tensor"),
-                                  " that both traces have, and that are not compared now"));
+    out.warnings.push_back(render(
+        {"{file}: {rule} drops {count:tensor} that both traces have, and that are not compared now",
+         {{"file", out.map_rules}, {"rule", tally.tensors.rule}, {"count", tally.in_both}}}));
   }
 }
 
@@ -63,11 +65,11 @@ std::vector<std::string> rule_warnings(const judge::Policy& rules, const std::st
   for (std::size_t i = 0; i < rules.size(); ++i) {
     const std::string rule = concat(file, ": /rules/", i, " (", rules[i].names.front(), ")");
     if (used[i] == 0) {
-      warnings.push_back(concat(rule, " is the first match of no tensor"));
+      warnings.push_back(render({"{rule} is the first match of no tensor", {{"rule", rule}}}));
     } else if (!rules[i].skip.empty() && !judge::skips(rules[i], today)) {
-      warnings.push_back(concat(rule, " ended on ", rules[i].until, ", so ",
-                                base::plural(used[i], "tensor"),
-                                " are judged again; renew it or take it out"));
+      warnings.push_back(render(
+          {"{rule} ended on {day}, so {count:tensor} are judged again; renew it or take it out",
+           {{"rule", rule}, {"day", rules[i].until}, {"count", used[i]}}}));
     }
   }
   return warnings;
@@ -93,12 +95,34 @@ std::string skip_reason(const InitialResultsInput& input, const trace::TensorKey
                 rule.until.empty() ? "" : concat(" (until ", rule.until, ")"));
 }
 
+// The tensors that one trace lacks, with the reasons that many of them have in common: a trace may
+// lack a hundred thousand.
 struct Absence {
-  const trace::Source& lacking;  // the trace that lacks the tensor
-  TraceSide side;                // which one that is
+  Absence(const trace::Source& trace, TraceSide which, const std::string& lost_ranks)
+      : lacking(trace),
+        side(which),
+        lost(lost_ranks),
+        told(render({"{run} was told to leave it out", {{"run", trace.path()}}})),
+        may_be_lost(render({"{run}: {lost}, which may have held it",
+                            {{"run", trace.path()}, {"lost", lost_ranks}}})),
+        left_out(
+            render({"in the {side} only, and left out by --common", {{"side", present_in()}}})),
+        alone(render({"in the {side} only", {{"side", present_in()}}})) {}
+
+  const char* present_in() const {
+    return side == TraceSide::kCandidate ? "reference" : "candidate";
+  }
+  Outcome outcome() const {
+    return side == TraceSide::kCandidate ? Outcome::kMissing : Outcome::kExtra;
+  }
+
+  const trace::Source& lacking;
+  TraceSide side;  // of `lacking`
   const std::string& lost;
-  Outcome outcome;
-  bool common;
+  std::string told;
+  std::string may_be_lost;
+  std::string left_out;
+  std::string alone;
 };
 
 bool has_step(const trace::Manifest& manifest, std::uint64_t step) {
@@ -112,7 +136,8 @@ void mark_incomplete(const trace::Source& lacking, TraceSide side, const trace::
   result.outcome = Outcome::kNotRecorded;
   result.lacking = side;
   result.incomplete = true;
-  result.reason = concat(lacking.path(), " left it out: ", known.reason);
+  result.reason =
+      render({"{run} left it out: {why}", {{"run", lacking.path()}, {"why", known.reason}}});
 }
 
 // Whether `key` is the factor that a script multiplies a loss by, and the run of `lacking` recorded
@@ -127,9 +152,8 @@ bool is_factor_of_recorded_loss(const trace::TensorKey& key, const trace::Manife
                      });
 }
 
-void mark_absence(const Absence& absence, TensorComparison& result) {
+void mark_absence(const Absence& absence, bool common, TensorComparison& result) {
   const trace::Manifest& lacking = absence.lacking.manifest();
-  const char* const present_in = absence.side == TraceSide::kCandidate ? "reference" : "candidate";
   // A step that ranks did not reach is lost, whatever they were asked to record.
   const bool may_be_lost = !absence.lost.empty() && !has_step(lacking, result.key.step);
   if (const auto* known = trace::incomplete_of(lacking, result.key)) {
@@ -137,23 +161,27 @@ void mark_absence(const Absence& absence, TensorComparison& result) {
   } else if (trace::was_asked_for(lacking, result.key) == false && !may_be_lost) {
     result.outcome = Outcome::kNotRecorded;
     result.lacking = absence.side;
-    result.reason = concat(absence.lacking.path(), " was told to leave it out");
+    result.reason = absence.told;
   } else if (!absence.lost.empty()) {
     result.outcome = Outcome::kUnreadable;
-    result.reason = concat(absence.lacking.path(), ": ", absence.lost, ", which may have held it");
+    result.reason = absence.may_be_lost;
   } else if (is_factor_of_recorded_loss(result.key, lacking)) {
     result.outcome = Outcome::kNotRecorded;
     result.lacking = absence.side;
-    result.reason = concat(absence.lacking.path(), " recorded the loss without ",
-                           trace::is_factor_of_loss(result.key) ? "its gradient" : "a factor");
-  } else if (absence.common) {
+    result.reason =
+        render({"{run} recorded the loss without {what}",
+                {{"run", absence.lacking.path()},
+                 {"what", trace::is_factor_of_loss(result.key) ? "its gradient" : "a factor"}}});
+  } else if (common) {
     result.outcome = Outcome::kSkippedByRule;
     result.skipped = SkippedFor::kCommon;
-    result.reason = concat("in the ", present_in, " only, and left out by --common");
+    result.reason = absence.left_out;
   } else {
-    result.outcome = absence.outcome;
-    result.reason =
-        concat("in the ", present_in, " only", result.note->empty() ? "" : "; ", *result.note);
+    result.outcome = absence.outcome();
+    result.reason = result.note->empty()
+                        ? absence.alone
+                        : render({"in the {side} only; {note}",
+                                  {{"side", absence.present_in()}, {"note", *result.note}}});
   }
 }
 
@@ -180,7 +208,8 @@ bool mark_missing_share(const InitialResultsInput& input, TensorComparison& resu
     return true;
   }
   result.outcome = Outcome::kMissing;
-  result.note = of_candidate ? absence : concat("in the reference, ", absence);
+  result.note =
+      of_candidate ? absence : render({"in the reference, {absence}", {{"absence", absence}}});
   result.reason = concat(lacking.path(), ": ", absence);
   return true;
 }
@@ -199,7 +228,8 @@ bool mark_skipped(const InitialResultsInput& input, TensorComparison& result) {
   return !rule.empty() && skip(SkippedFor::kPolicy, std::move(rule));
 }
 
-TensorComparison initial_result(const InitialResultsInput& input, Pair pair) {
+TensorComparison initial_result(const InitialResultsInput& input, const Absence& in_reference,
+                                const Absence& in_candidate, Pair pair) {
   TensorComparison result;
   static_cast<Pair&>(result) = std::move(pair);
   const layout::View& view = result.reference != nullptr ? *result.reference : *result.candidate;
@@ -211,13 +241,9 @@ TensorComparison initial_result(const InitialResultsInput& input, Pair pair) {
   const bool left_out = input.common && !result.has_parts;
   if (mark_skipped(input, result)) return result;
   if (result.candidate == nullptr) {
-    mark_absence({input.candidate, TraceSide::kCandidate, input.lost_in_candidate,
-                  Outcome::kMissing, left_out},
-                 result);
+    mark_absence(in_candidate, left_out, result);
   } else if (result.reference == nullptr) {
-    mark_absence({input.reference, TraceSide::kReference, input.lost_in_reference, Outcome::kExtra,
-                  left_out},
-                 result);
+    mark_absence(in_reference, left_out, result);
   } else if (!mark_missing_share(input, result)) {
     result.exact = !tensor::is_floating(result.reference->dtype) &&
                    !tensor::is_floating(result.candidate->dtype);
@@ -236,9 +262,13 @@ TensorComparison initial_result(const InitialResultsInput& input, Pair pair) {
 
 std::vector<TensorComparison> initial_results(const InitialResultsInput& input,
                                               std::vector<Pair> pairs) {
+  const Absence in_reference(input.reference, TraceSide::kReference, input.lost_in_reference);
+  const Absence in_candidate(input.candidate, TraceSide::kCandidate, input.lost_in_candidate);
   std::vector<TensorComparison> results;
   results.reserve(pairs.size());
-  for (Pair& pair : pairs) results.push_back(initial_result(input, std::move(pair)));
+  for (Pair& pair : pairs) {
+    results.push_back(initial_result(input, in_reference, in_candidate, std::move(pair)));
+  }
   return results;
 }
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/text.h"
+#include "base/message.h"
 
 namespace ttrace::comparison {
 namespace {
@@ -91,19 +91,28 @@ std::vector<std::string> limit_computed_in(const trace::Manifest& candidate,
   if (!shown) return {};
   std::uint64_t limited = 0;
   std::string first;
+  DType first_claimed = *shown;
   for (Pair& pair : pairs) {
     if (pair.candidate == nullptr || !claims_coarser_type(*pair.candidate, pair.reference.get()))
       continue;
     const DType claimed = *pair.candidate->computed_in;
     if (!is_coarser(claimed, *shown)) continue;
-    if (limited++ == 0) first = base::concat(to_string(pair.key), ": ", dtype_name(claimed));
+    if (limited++ == 0) {
+      first = to_string(pair.key);
+      first_claimed = claimed;
+    }
     pair.candidate = limited_to(*shown, pair.candidate);
   }
   if (limited == 0) return {};
-  return {base::concat(path, ": computed_in of ", base::plural(limited, "tensor"), " (", first,
-                       ") is coarser than anything that the run shows, so it counts as ",
-                       dtype_name(*shown),
-                       "; name the type in run.precision if the run computes in it")};
+  return {
+      base::render({"{run}: computed_in of {count:tensor} ({first}: {claimed}) is coarser than "
+                    "anything that the run shows, so it counts as {shown}; name the type in "
+                    "run.precision if the run computes in it",
+                    {{"run", path},
+                     {"count", limited},
+                     {"first", first},
+                     {"claimed", std::string(dtype_name(first_claimed))},
+                     {"shown", std::string(dtype_name(*shown))}}})};
 }
 
 bool is_widened(const TensorComparison& result) {

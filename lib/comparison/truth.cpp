@@ -4,6 +4,7 @@
 
 #include "base/display_limits.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "comparison/pairing.h"
 #include "comparison/run_facts.h"
@@ -76,9 +77,9 @@ class Names {
   }
   std::uint64_t count() const { return count_; }
   std::string text() const {
-    return count_ > base::kShown.names
-               ? base::concat(text_, "; and ", count_ - base::kShown.names, " more")
-               : text_;
+    if (count_ <= base::kShown.names) return text_;
+    return base::render(
+        {"{names}; and {more} more", {{"names", text_}, {"more", count_ - base::kShown.names}}});
   }
 
  private:
@@ -102,9 +103,9 @@ FinishedTruth measured(const TruthInput& input, const Pair& pair, const ViewPtr&
 void warn_of_run(const TruthInput& input, std::vector<std::string>& warnings) {
   const trace::Source& truth = input.truth;
   if (truth.manifest().run.noise) {
-    warnings.push_back(base::concat(truth.path(), " is a perturbed run (seed ",
-                                    truth.manifest().run.noise->seed,
-                                    "); give a clean one as the truth"));
+    warnings.push_back(
+        base::render({"{run} is a perturbed run (seed {seed}); give a clean one as the truth",
+                      {{"run", truth.path()}, {"seed", truth.manifest().run.noise->seed}}}));
   }
   for (std::string& warning : plan_warnings(*input.reference.source, truth, {})) {
     warnings.push_back(std::move(warning));
@@ -131,8 +132,10 @@ void add_truth(const TruthInput& input, CompareReport& out) {
       ++run.without;
     } else if (view->shape != reference->shape || !tensor::is_floating(view->dtype)) {
       ++run.incomparable;
-      other_shapes.add(base::concat(to_string(out.results[i].key), ": ", described(*view), ", and ",
-                                    described(*reference), " in the reference"));
+      other_shapes.add(base::render({"{tensor}: {truth}, and {reference} in the reference",
+                                     {{"tensor", to_string(out.results[i].key)},
+                                      {"truth", described(*view)},
+                                      {"reference", described(*reference)}}}));
     } else {
       views[i] = view;
       finer = finer || is_finer(*view, *reference);
@@ -167,24 +170,23 @@ void add_truth(const TruthInput& input, CompareReport& out) {
   run.unreadable = unreadable.count();
   if (other_shapes.count() > 0) {
     out.warnings.push_back(
-        base::concat(input.truth.path(), ", the truth, has other shapes: ", other_shapes.text()));
+        base::render({"{run}, the truth, has other shapes: {tensors}",
+                      {{"run", input.truth.path()}, {"tensors", other_shapes.text()}}}));
   }
   if (unreadable.count() > 0) {
-    out.warnings.push_back(base::concat(base::plural(unreadable.count(), "tensor"),
-                                        " of the truth cannot be held against the "
-                                        "others: ",
-                                        unreadable.text()));
+    out.warnings.push_back(
+        base::render({"{count:tensor} of the truth cannot be held against the others: {tensors}",
+                      {{"count", unreadable.count()}, {"tensors", unreadable.text()}}}));
   }
   if (measured && !finer) {
-    out.warnings.push_back(base::concat(
-        input.truth.path(),
-        ", the truth, is in no tensor more precise than the reference, so its "
-        "ratios do not tell which of the two is nearer to the truth; give a run in higher "
-        "precision"));
+    out.warnings.push_back(base::render(
+        {"{run}, the truth, is in no tensor more precise than the reference, so its ratios do not "
+         "tell which of the two is nearer to the truth; give a run in higher precision",
+         {{"run", input.truth.path()}}}));
   }
   if (!measured) {
-    out.warnings.push_back(
-        base::concat(input.truth.path(), ", the truth, has none of the tensors compared"));
+    out.warnings.push_back(base::render(
+        {"{run}, the truth, has none of the tensors compared", {{"run", input.truth.path()}}}));
   }
   out.truth = std::move(run);
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/message.h"
 #include "base/text.h"
 #include "comparison/coverage.h"
 #include "comparison/essentials.h"
@@ -15,7 +16,7 @@
 namespace ttrace::comparison {
 namespace {
 
-using base::concat;
+using base::render;
 using judge::Outcome;
 
 // `about`: the clause of the first line that would repeat the reason, or none.
@@ -65,26 +66,32 @@ std::string nothing_in_common(const CompareReport& out) {
       missing = &result;
     }
   }
-  std::string text = "nothing was compared: the traces have no tensor in common";
+  auto message = base::Message{
+      "nothing was compared: the traces have no tensor in common[ ({missing:tensor} only in the "
+      "reference, {extra} only in the candidate)][; the reference has {sought}, the candidate "
+      "{nearest}]",
+      {}};
   // The first line continues with the number of tensors that were not recorded.
-  if (out.counts.at(Outcome::kNotRecorded) == out.results.size()) return text;
-  text += concat(" (", base::plural(out.results.size() - candidates.size(), "tensor"),
-                 " only in the reference, ", candidates.size(), " only in the candidate)");
-  if (missing != nullptr && !candidates.empty()) {
-    const auto nearest = base::nearest_names(to_string(missing->key), candidates, 1);
-    if (!nearest.empty()) {
-      text +=
-          concat("; the reference has ", to_string(missing->key), ", the candidate ", nearest[0]);
-    }
+  if (out.counts.at(Outcome::kNotRecorded) == out.results.size()) return render(message);
+  message.values = {{"missing", out.results.size() - candidates.size()},
+                    {"extra", candidates.size()}};
+  if (missing != nullptr) {
+    const std::string sought = to_string(missing->key);
+    const auto nearest = base::nearest_names(sought, candidates, 1);
+    message.values.emplace_back("sought", sought);
+    if (!nearest.empty()) message.values.emplace_back("nearest", nearest[0]);
   }
-  return text;
+  return render(message);
 }
 
 std::string describe_interruption(const CompareReport& out) {
   const std::string text = out.interrupted->describe();
   if (out.findings.empty()) return text;
-  return concat(text, "; so far ", to_string(out.results[out.findings.front().result].key), " is ",
-                outcome_name(out.results[out.findings.front().result].outcome));
+  const TensorComparison& first = out.results[out.findings.front().result];
+  return render({"{interruption}; so far {tensor} is {outcome}",
+                 {{"interruption", text},
+                  {"tensor", to_string(first.key)},
+                  {"outcome", std::string(outcome_name(first.outcome))}}});
 }
 
 // Whether it was compared without an answer. Two kinds do not count: updates that cannot be
@@ -100,11 +107,14 @@ bool is_unanswered(const TensorComparison& result) {
 
 std::string describe_lost_ranks(const RunState& state, const CompareReport& out) {
   const bool candidates = state.lost_candidate_ranks > 0;
-  return concat(candidates ? state.lost_candidate_ranks : state.lost_reference_ranks, " of ",
-                candidates ? out.candidate.ranks : out.reference.ranks, " ranks of the ",
-                candidates ? "candidate" : "reference", " could not be read, so ",
-                out.counts.at(Outcome::kUnreadable), " of ", out.results.size(),
-                " tensors were not checked");
+  return render(
+      {"{lost} of {ranks} ranks of the {side} could not be read, so {unreadable} of {all} tensors "
+       "were not checked",
+       {{"lost", candidates ? state.lost_candidate_ranks : state.lost_reference_ranks},
+        {"ranks", candidates ? out.candidate.ranks : out.reference.ranks},
+        {"side", candidates ? "candidate" : "reference"},
+        {"unreadable", out.counts.at(Outcome::kUnreadable)},
+        {"all", out.results.size()}}});
 }
 
 // Why a run in which nothing diverged does not match; without a text, it does.
@@ -119,8 +129,8 @@ struct Doubt {
 std::string mostly_unchecked(const CompareReport& out) {
   const Coverage coverage = coverage_of(out);
   if (2 * coverage.computed_unchecked <= coverage.computed) return "";
-  return concat(coverage.computed_unchecked, " of ", base::plural(coverage.computed, "tensor"),
-                " that the step computes were not checked");
+  return render({"{unchecked} of {computed:tensor} that the step computes were not checked",
+                 {{"unchecked", coverage.computed_unchecked}, {"computed", coverage.computed}}});
 }
 
 Doubt describe_unreadable(const RunState& state, const CompareReport& out) {
@@ -129,7 +139,8 @@ Doubt describe_unreadable(const RunState& state, const CompareReport& out) {
   }
   const std::uint64_t unreadable = out.counts.at(Outcome::kUnreadable);
   if (unreadable == 0) return {};
-  return {concat(unreadable, " of ", out.results.size(), " tensors could not be read"),
+  return {render({"{unreadable} of {all} tensors could not be read",
+                  {{"unreadable", unreadable}, {"all", out.results.size()}}}),
           "unreadable"};
 }
 
@@ -139,24 +150,24 @@ Doubt describe_unanswered(const CompareReport& out) {
         return is_unanswered(result) && !is_excused(out, result);
       });
   if (found == out.results.end()) return {};
-  return {concat(base::printable(to_string(found->key)), " was not checked (",
-                 base::printable(found->reason), ")")};
+  return {render({"{tensor} was not checked ({reason})",
+                  {{"tensor", to_string(found->key)}, {"reason", found->reason}}})};
 }
 
 Doubt describe_growth(const CompareReport& out) {
   if (out.growth.tensors == 0) return {};
-  return {concat(out.growth.tensors, " of ", out.results.size(),
-                 " tensors are off by what rounding of convolutions may do; noise runs (--noise) "
-                 "decide it"),
+  return {render({"{tensors} of {all} tensors are off by what rounding of convolutions may do; "
+                  "noise runs (--noise) decide it",
+                  {{"tensors", out.growth.tensors}, {"all", out.results.size()}}}),
           "not_judged"};
 }
 
 Doubt describe_rerouted(const CompareReport& out) {
   const std::uint64_t after = out.counts.at(Outcome::kAfterRoutingFlip);
   if (after == 0) return {};
-  return {concat(after, " of ", out.results.size(),
-                 " tensors could not be judged: they follow tokens that went to other experts near "
-                 "a tie, which is no bug; higher precision flips fewer"),
+  return {render({"{after} of {all} tensors could not be judged: they follow tokens that went to "
+                  "other experts near a tie, which is no bug; higher precision flips fewer",
+                  {{"after", after}, {"all", out.results.size()}}}),
           "after_routing_flips"};
 }
 
@@ -171,12 +182,15 @@ Doubt first_of(std::initializer_list<Doubt> doubts) {
 std::string nothing_checked(const CompareReport& out) {
   const auto count = [&out](Outcome outcome) { return out.counts.at(outcome); };
   if (count(Outcome::kMatch) == 0) {
-    return concat("nothing was really checked: ", count(Outcome::kBelowNoiseFloor), " of ",
-                  out.results.size(), " tensors are below the noise floor, ",
-                  count(Outcome::kSkippedByRule), " were skipped");
+    return render(
+        {"nothing was really checked: {below} of {all} tensors are below the noise floor, "
+         "{skipped} were skipped",
+         {{"below", count(Outcome::kBelowNoiseFloor)},
+          {"all", out.results.size()},
+          {"skipped", count(Outcome::kSkippedByRule)}}});
   }
   if (elements_matched(out) == 0) {
-    return "nothing was compared: the tensors that match have no elements";
+    return render({"nothing was compared: the tensors that match have no elements", {}});
   }
   return "";
 }
@@ -195,10 +209,10 @@ Doubt doubt_of(const RunState& state, const CompareReport& out) {
                                     {base::printable(state.padding_in_doubt)},
                                     {state.unrecorded_main_gradients}});
   if (!unchecked.text.empty() || !state.same_run) return unchecked;
-  return {
-      "the reference and the candidate are the same run, so nothing was checked; give a run of "
-      "the job in the place of one of them",
-      "", true};
+  return {render({"the reference and the candidate are the same run, so nothing was checked; give "
+                  "a run of the job in the place of one of them",
+                  {}}),
+          "", true};
 }
 
 }  // namespace
@@ -206,11 +220,14 @@ Doubt doubt_of(const RunState& state, const CompareReport& out) {
 void decide(const RunState& state, CompareReport& out) {
   const std::uint64_t total = out.results.size();
   if (out.interrupted) return inconclusive(describe_interruption(out), out);
-  if (total == 0) return inconclusive("nothing was compared: both traces are empty", out);
+  if (total == 0) {
+    return inconclusive(render({"nothing was compared: both traces are empty", {}}), out);
+  }
   if (!has_any_in_common(out)) {
     const Doubt lost = describe_unreadable(state, out);
     if (lost.text.empty()) return inconclusive(nothing_in_common(out), out);
-    return inconclusive(concat("nothing was compared: ", lost.text), out, lost.about);
+    return inconclusive(render({"nothing was compared: {why}", {{"why", lost.text}}}), out,
+                        lost.about);
   }
   const Doubt doubt = doubt_of(state, out);
   const bool bad = std::any_of(out.results.begin(), out.results.end(),
@@ -221,7 +238,9 @@ void decide(const RunState& state, CompareReport& out) {
     return;
   }
   if (!doubt.text.empty()) {
-    return inconclusive(doubt.alone ? doubt.text : concat("nothing diverged, but ", doubt.text),
+    return inconclusive(doubt.alone
+                            ? doubt.text
+                            : render({"nothing diverged, but {doubt}", {{"doubt", doubt.text}}}),
                         out, doubt.about);
   }
   out.verdict = answer::Verdict::kRight;

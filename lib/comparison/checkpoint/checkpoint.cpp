@@ -11,8 +11,8 @@
 namespace ttrace::comparison {
 namespace {
 
-void require(bool fits, const trace::TensorKey& key, const char* what) {
-  if (!fits) throw base::input_error("what it says of ", to_string(key), " has ", what);
+base::InputError misfit_error(const trace::TensorKey& key, const char* what) {
+  return base::input_error("what it says of ", to_string(key), " has ", what);
 }
 
 }  // namespace
@@ -34,24 +34,28 @@ class FinishedChecks::OfPair {
   void check(const std::vector<measure::BlockStats>& blocks) const {
     for (const measure::BlockStats& block : blocks) {
       for (const tensor::Box& box : block.owner->boxes) {
-        require(lies_within(box), pair_.key, "a box that is not of the tensor");
+        if (!lies_within(box)) throw misfit_error(pair_.key, "a box that is not of the tensor");
       }
-      require(!block.owner->boxes.empty() || says_nothing(block.stats), pair_.key,
-              "a shard that lies nowhere");
+      if (block.owner->boxes.empty() && !says_nothing(block.stats)) {
+        throw misfit_error(pair_.key, "a shard that lies nowhere");
+      }
       for (const std::uint64_t rank : block.owner->ranks) check_rank(rank);
       check(block.stats);
     }
   }
 
   void check(const measure::ReplicaDifference& replicas, bool differ) const {
-    require(!differ || !replicas.classes.empty(), pair_.key, "copies that differ on no rank");
+    if (differ && replicas.classes.empty()) {
+      throw misfit_error(pair_.key, "copies that differ on no rank");
+    }
     const trace::TensorEntry* part = measure::stored_at(*pair_.candidate, replicas.path);
-    require(!differ || part != nullptr, pair_.key, "copies of no part of the tensor");
+    if (differ && part == nullptr) {
+      throw misfit_error(pair_.key, "copies of no part of the tensor");
+    }
     for (const std::vector<std::uint64_t>& members : replicas.classes) {
-      require(!members.empty(), pair_.key, "copies on no rank");
+      if (members.empty()) throw misfit_error(pair_.key, "copies on no rank");
       for (const std::uint64_t rank : members) {
-        const bool known = part != nullptr && checks_.ranks_of(part->mesh).contains(rank);
-        require(known, pair_.key, "a rank that does not hold it");
+        require_held(part != nullptr && checks_.ranks_of(part->mesh).contains(rank));
       }
     }
   }
@@ -59,15 +63,16 @@ class FinishedChecks::OfPair {
   void check(const std::optional<measure::ElementPlace>& place) const {
     if (!place) return;
     check_rank(place->rank);
-    require(place->local.size() <= tensor::kMostDimensions, pair_.key, "too many dimensions");
+    if (place->local.size() > tensor::kMostDimensions) {
+      throw misfit_error(pair_.key, "too many dimensions");
+    }
   }
 
   void check_index(const tensor::Shape& at) const {
-    require(at.size() == shape_.size() && std::equal(at.begin(), at.end(), shape_.begin(),
-                                                     [](std::uint64_t index, std::uint64_t extent) {
-                                                       return index < extent;
-                                                     }),
-            pair_.key, "an index that is not of the tensor");
+    const auto is_below = [](std::uint64_t index, std::uint64_t extent) { return index < extent; };
+    if (at.size() != shape_.size() || !std::equal(at.begin(), at.end(), shape_.begin(), is_below)) {
+      throw misfit_error(pair_.key, "an index that is not of the tensor");
+    }
   }
 
  private:
@@ -85,9 +90,12 @@ class FinishedChecks::OfPair {
   }
 
   void check_rank(std::uint64_t rank) const {
-    const bool known = std::any_of(ranks_.begin(), ranks_.end(),
-                                   [rank](const auto* ranks) { return ranks->contains(rank); });
-    require(known, pair_.key, "a rank that does not hold it");
+    require_held(std::any_of(ranks_.begin(), ranks_.end(),
+                             [rank](const auto* ranks) { return ranks->contains(rank); }));
+  }
+
+  void require_held(bool by_the_rank) const {
+    if (!by_the_rank) throw misfit_error(pair_.key, "a rank that does not hold it");
   }
 
   FinishedChecks& checks_;
@@ -117,16 +125,22 @@ void FinishedChecks::require_fits(const FinishedMeasurement& finished, const Pai
   of_pair.check(measurement.largest_place);
   const auto& noise = finished.noise;
   if (noise) {
-    require(noise->grid.shape() == pair.reference->shape, pair.key, "noise of another shape");
-    require(!noise->norms.empty() && noise->norms.size() == noise->largest.size(), pair.key,
-            "noise of no run");
-    require(noise->cells.empty() || noise->cells.size() == noise->grid.cells(), pair.key,
-            "noise of another grid");
-    require(noise->coherence.empty() || noise->coherence.size() == 1 + noise->grid.parts().size(),
-            pair.key, "a coherence of another grid");
+    if (noise->grid.shape() != pair.reference->shape) {
+      throw misfit_error(pair.key, "noise of another shape");
+    }
+    if (noise->norms.empty() || noise->norms.size() != noise->largest.size()) {
+      throw misfit_error(pair.key, "noise of no run");
+    }
+    if (!noise->cells.empty() && noise->cells.size() != noise->grid.cells()) {
+      throw misfit_error(pair.key, "noise of another grid");
+    }
+    if (!noise->coherence.empty() && noise->coherence.size() != 1 + noise->grid.parts().size()) {
+      throw misfit_error(pair.key, "a coherence of another grid");
+    }
   }
-  require(measurement.cells.size() == (noise ? noise->grid.cells() : 0), pair.key,
-          "sums of another grid");
+  if (measurement.cells.size() != (noise ? noise->grid.cells() : 0)) {
+    throw misfit_error(pair.key, "sums of another grid");
+  }
 }
 
 void FinishedChecks::require_fits(const FinishedReplay& finished, const Pair& pair) {
