@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "specification/describe.h"
 #include "specification/expression.h"
@@ -15,6 +16,13 @@ namespace ttrace::specification {
 namespace {
 
 using base::concat;
+using base::render;
+
+// What each side has in the same place.
+std::string both(const std::string& reference, const std::string& candidate) {
+  return render({"{reference} in the reference and {candidate} in the candidate",
+                 {{"reference", reference}, {"candidate", candidate}}});
+}
 
 // Numbers values so that equal expressions have equal numbers, in both specifications.
 class Numbering {
@@ -158,8 +166,9 @@ class Comparison {
                               "; make one with the candidate's code for the same model");
     }
     if (!with_dtypes_) {
-      out_.warnings.push_back(concat(reference_file, " and ", candidate_file,
-                                     " are of different precisions: roundings are not compared"));
+      out_.warnings.push_back(render(
+          {"{reference} and {candidate} are of different precisions: roundings are not compared",
+           {{"reference", reference_file}, {"candidate", candidate_file}}}));
     }
   }
 
@@ -184,9 +193,7 @@ class Comparison {
     if (none_a != nullptr && none_b != nullptr && none_a->why == none_b->why) return;
     ++out_.compared;
     if (none_a != nullptr || none_b != nullptr) {
-      add(concat(describe(none_a, a), " in the reference and ", describe(none_b, b),
-                 " in the candidate"),
-          of_reference);
+      add(both(describe(none_a, a), describe(none_b, b)), of_reference);
       return;
     }
     const auto& ours = std::get<Expression>(a);
@@ -234,13 +241,15 @@ class Comparison {
       if (const auto only = extra_step(right, b, left, a, "candidate")) return *only;
       if (ours == nullptr || theirs == nullptr ||
           ours->node->primitive != theirs->node->primitive) {
-        return concat(left.describe(a), " in the reference and ", right.describe(b),
-                      " in the candidate");
+        return both(left.describe(a), right.describe(b));
       }
       const auto attribute = attribute_difference(*ours->node, *theirs->node);
       if (attribute) return *attribute;
       const auto next = first_other_argument(left, *ours, right, *theirs);
-      if (!next) return concat("the order of the operations around ", ours->node->primitive->name);
+      if (!next) {
+        return render({"the order of the operations around {operation}",
+                       {{"operation", std::string(ours->node->primitive->name)}}});
+      }
       a = left.below_reshapes(next->first);
       b = right.below_reshapes(next->second);
     }
@@ -262,33 +271,50 @@ class Comparison {
     for (auto argument = arguments.begin(); argument != arguments.end(); ++argument) {
       if (argument != kept) others.push_back(with.describe(with.below_reshapes(*argument)));
     }
-    return concat(step->node->primitive->name, others.empty() ? "" : " with ",
-                  list_some(others, 4, ", "), " only in the ", side);
+    return render({"{operation}[ with {others}] only in the {side}",
+                   {{"operation", std::string(step->node->primitive->name)},
+                    {"others", list_some(others, 4, ", ")},
+                    {"side", std::string(side)}}});
   }
 
   static std::optional<std::string> attribute_difference(const Node& ours, const Node& theirs) {
-    const std::string_view name = ours.primitive->name;
+    const std::string name(ours.primitive->name);
     for (const AttributeRule& rule : ours.primitive->attributes) {
       const Attributes::Content* a = ours.attributes.find(rule.name);
       const Attributes::Content* b = theirs.attributes.find(rule.name);
       const std::string one = a == nullptr ? "absent" : describe_attribute(*a);
       const std::string other = b == nullptr ? "absent" : describe_attribute(*b);
       if (one == other) continue;
-      return concat(rule.name, " of ", name, " is ", one, " in the reference and ", other,
-                    " in the candidate");
+      return render(
+          {"{attribute} of {operation} is {reference} in the reference and {candidate} in the "
+           "candidate",
+           {{"attribute", std::string(rule.name)},
+            {"operation", name},
+            {"reference", one},
+            {"candidate", other}}});
     }
     if (ours.dtype != theirs.dtype) {
-      return concat(name, " is rounded to ", dtype_short_name(ours.dtype),
-                    " in the reference and to ", dtype_short_name(theirs.dtype),
-                    " in the candidate");
+      return render(
+          {"{operation} is rounded to {reference} in the reference and to {candidate} in the "
+           "candidate",
+           {{"operation", name},
+            {"reference", std::string(dtype_short_name(ours.dtype))},
+            {"candidate", std::string(dtype_short_name(theirs.dtype))}}});
     }
     if (ours.shape != theirs.shape && !ours.primitive->shape_is_layout) {
-      return concat(name, " gives ", describe_shape(ours.shape), " in the reference and ",
-                    describe_shape(theirs.shape), " in the candidate");
+      return render(
+          {"{operation} gives {reference} in the reference and {candidate} in the candidate",
+           {{"operation", name},
+            {"reference", describe_shape(ours.shape)},
+            {"candidate", describe_shape(theirs.shape)}}});
     }
     if (ours.arguments.size() != theirs.arguments.size()) {
-      return concat(name, " takes ", base::plural(ours.arguments.size(), "argument"),
-                    " in the reference and ", theirs.arguments.size(), " in the candidate");
+      return render(
+          {"{operation} takes {reference:argument} in the reference and {candidate} in the "
+           "candidate",
+           {{"operation", name},
+            {"reference", ours.arguments.size()},
+            {"candidate", theirs.arguments.size()}}});
     }
     return std::nullopt;
   }
@@ -322,11 +348,11 @@ class Comparison {
 
   void report_one_sided() {
     for (std::size_t i = 0; i < reference_.tensors.size(); ++i) {
-      if (!candidate_of_[i]) add("only the reference has it", i);
+      if (!candidate_of_[i]) add(render({"only the reference has it", {}}), i);
     }
     for (std::size_t i = 0; i < candidate_.tensors.size(); ++i) {
       if (!common_in_candidate_[i]) {
-        add("only the candidate has it", candidate_.key_of(i), candidate_.tensors[i]);
+        add(render({"only the candidate has it", {}}), candidate_.key_of(i), candidate_.tensors[i]);
       }
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/message.h"
 #include "base/text.h"
 
 namespace ttrace::specification {
@@ -103,9 +104,12 @@ std::string describe_expression(const Expression& expression) {
     leaves.push_back(concat(kind_name(tensor.kind), " ", tensor.name));
   }
   const std::string of = list_some(leaves, kMostNamed, ", ");
-  if (operations.empty() && leaves.empty()) return "a constant of the specification";
-  if (operations.empty()) return concat("the same values as ", of);
-  return concat(list_some(operations, kMostNamed, ", "), leaves.empty() ? "" : " of ", of);
+  if (operations.empty() && leaves.empty()) {
+    return base::render({"a constant of the specification", {}});
+  }
+  if (operations.empty()) return base::render({"the same values as {leaves}", {{"leaves", of}}});
+  return base::render({"{operations}[ of {leaves}]",
+                       {{"operations", list_some(operations, kMostNamed, ", ")}, {"leaves", of}}});
 }
 
 }  // namespace ttrace::specification

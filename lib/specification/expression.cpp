@@ -4,8 +4,9 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 
-#include "base/text.h"
+#include "base/message.h"
 #include "specification/describe.h"
 
 namespace ttrace::specification {
@@ -13,7 +14,7 @@ namespace {
 
 // The collector's name for a tensor that a step reads although no module received it and the script
 // did not record it.
-constexpr const char* kFromOutside = "a tensor from outside";
+constexpr std::string_view kFromOutside = "a tensor from outside";
 
 // Finds the tensors that must be computed, from the last to the first, and then lists the steps.
 class Builder {
@@ -78,17 +79,15 @@ class Builder {
     const SpecifiedTensor& tensor = specification_.tensors[original];
     const bool own = original == specification_.original(tensor_);
     if (!tensor.opaque.empty()) {
-      return NoExpression{
-          NoExpression::Why::kOpaque, number,
-          base::concat(own ? "" : describe_tensor(specification_, original) + " is ",
-                       own ? "computed" : "not recorded and computed",
-                       describe_opaque(tensor.opaque))};
+      return NoExpression{NoExpression::Why::kOpaque, number, opaque_reason(original, own)};
     }
     if (!tensor.pattern) {
-      if (own) return NoExpression{NoExpression::Why::kGiven, number, "it is given"};
+      if (own) {
+        return NoExpression{NoExpression::Why::kGiven, number, base::render({"it is given", {}})};
+      }
       return NoExpression{NoExpression::Why::kNotRecorded, number,
-                          base::concat("needs ", describe_tensor(specification_, original),
-                                       ", which is not recorded")};
+                          base::render({"needs {tensor}, which is not recorded",
+                                        {{"tensor", describe_tensor(specification_, original)}}})};
     }
     const Pattern& pattern = specification_.patterns[*tensor.pattern];
     steps_ += pattern.nodes.size();
@@ -97,21 +96,28 @@ class Builder {
       return NoExpression{
           NoExpression::Why::kTooLarge, number,
           steps_ > kMostSteps
-              ? base::concat("needs more than ", kMostSteps, " operations from what is recorded")
-              : base::concat("its operations take more than ", kMostArguments, " arguments")};
+              ? base::render({"needs more than {most} operations from what is recorded",
+                              {{"most", kMostSteps}}})
+              : base::render({"its operations take more than {most} arguments",
+                              {{"most", kMostArguments}}})};
     }
     computed_.insert(number);
     open_.insert(number);
     return std::nullopt;
   }
 
-  // The words that follow "computed" in a reason.
-  static std::string describe_opaque(const std::string& operation) {
-    if (operation == kFromOutside) {
-      return " from a tensor that no module receives and nobody recorded, such as labels; "
-             "tracer.loss(loss, labels=labels) records it";
-    }
-    return base::concat(" by ", operation, ", which no primitive expresses");
+  // Why there is no expression of the tensor that an operation without a primitive makes: of the
+  // judged one itself (`own`), or of one that it needs.
+  std::string opaque_reason(std::size_t original, bool own) const {
+    const std::string& operation = specification_.tensors[original].opaque;
+    return base::render(
+        {operation == kFromOutside
+             ? "[{needed} is not recorded and ]computed from a tensor that no module receives and "
+               "nobody recorded, such as labels; tracer.loss(loss, labels=labels) records it"
+             : "[{needed} is not recorded and ]computed by {operation}, which no primitive "
+               "expresses",
+         {{"needed", own ? std::string() : describe_tensor(specification_, original)},
+          {"operation", operation}}});
   }
 
   Expression identity(std::uint32_t leaf) const {

@@ -6,7 +6,6 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/text.h"
 #include "specification/check_shapes.h"
 #include "specification/evaluate/evaluation.h"
 #include "specification/evaluate/exact_integers.h"
@@ -173,7 +172,7 @@ class Evaluation {
       for (const Value& argument : given) shapes.push_back(&argument.shape());
       const tensor::Shape shape = shape_of(node, shapes);
       if (std::find(shape.begin(), shape.end(), kAnyExtent) != shape.end()) {
-        throw ShapeProblem{base::concat("the shape ", describe_shape(shape), " stays open")};
+        throw shape_error("the shape ", describe_shape(shape), " stays open");
       }
       const auto slots = argument_slots(primitive, node.attributes, step.arguments.size());
       const std::size_t count = primitive.variadic ? slots.size() : primitive.arguments.size();

@@ -2,7 +2,6 @@
 // does not grow with the square of the sequence.
 #include <cmath>
 
-#include "base/text.h"
 #include "specification/primitives/attention_head.h"
 #include "specification/primitives/families.h"
 #include "specification/primitives/loops.h"
@@ -24,7 +23,7 @@ void check(const ShapeCall& call) {
   const Shape& v = argument(call, first + 2);
   const std::size_t dims = q.size();
   if (dims < 3 || k.size() != dims || v.size() != dims) {
-    throw ShapeProblem{"q, k and v need three or more dimensions, as many each"};
+    throw shape_error("q, k and v need three or more dimensions, as many each");
   }
   Shape like_k = q;
   like_k[dims - 3] = k[dims - 3];
@@ -36,13 +35,13 @@ void check(const ShapeCall& call) {
   const std::uint64_t heads = q[dims - 3];
   const std::uint64_t groups = k[dims - 3];
   if (heads != kAnyExtent && groups != kAnyExtent && (groups == 0 || heads % groups != 0)) {
-    throw ShapeProblem{base::concat(heads, " heads cannot share ", groups, " heads of k and v")};
+    throw shape_error(heads, " heads cannot share ", groups, " heads of k and v");
   }
   if (call.arguments[first + 3] != nullptr) {
     Shape scores = q;
     scores[dims - 1] = k[dims - 2];
     const Shape& mask = argument(call, first + 3);
-    if (mask.size() > dims) throw ShapeProblem{"the mask has too many dimensions"};
+    if (mask.size() > dims) throw shape_error("the mask has too many dimensions");
     require_fit("the mask", broadcast(mask, scores), scores);
   }
 }

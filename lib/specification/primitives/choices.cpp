@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "specification/primitives/families.h"
 #include "specification/primitives/loops.h"
 #include "specification/primitives/shape_rules.h"
@@ -16,7 +15,7 @@ using tensor::Shape;
 
 Shape one_hot_shape(const ShapeCall& call) {
   const std::int64_t classes = call.attributes.integer("classes");
-  if (classes < 0) throw ShapeProblem{"\"classes\" is negative"};
+  if (classes < 0) throw shape_error("\"classes\" is negative");
   Shape shape = argument(call, 0);
   shape.push_back(static_cast<std::uint64_t>(classes));
   return shape;
@@ -27,7 +26,7 @@ Shape top_shape(const ShapeCall& call) {
   const std::size_t dim = dimension(call, "dim", shape);
   const std::int64_t k = call.attributes.integer("k");
   if (k < 0 || (shape[dim] != kAnyExtent && static_cast<std::uint64_t>(k) > shape[dim])) {
-    throw ShapeProblem{base::concat("\"k\" is ", k, ", of ", describe_shape(shape))};
+    throw shape_error("\"k\" is ", k, ", of ", describe_shape(shape));
   }
   shape[dim] = static_cast<std::uint64_t>(k);
   return shape;
@@ -41,11 +40,11 @@ Shape sort_shape(const ShapeCall& call) {
 // How many elements there are is a fact of the data, and the node declares it.
 Shape nonzero_shape(const ShapeCall& call) {
   if (call.declared.size() != 2 || call.declared[1] != argument(call, 0).size()) {
-    throw ShapeProblem{base::concat("the places in ", describe_shape(argument(call, 0)), " have ",
-                                    argument(call, 0).size(), " columns, not the shape ",
-                                    describe_shape(call.declared))};
+    throw shape_error("the places in ", describe_shape(argument(call, 0)), " have ",
+                      argument(call, 0).size(), " columns, not the shape ",
+                      describe_shape(call.declared));
   }
-  if (call.declared[0] == kAnyExtent) throw ShapeProblem{"how many places there are is open"};
+  if (call.declared[0] == kAnyExtent) throw shape_error("how many places there are is open");
   return call.declared;
 }
 

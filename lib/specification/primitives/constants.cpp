@@ -1,28 +1,26 @@
 // Constants: results without arguments.
 #include <utility>
 
-#include "base/text.h"
 #include "specification/primitives/families.h"
 #include "specification/primitives/shape_rules.h"
 
 namespace ttrace::specification {
 namespace {
 
-using base::concat;
 using tensor::Shape;
 
 Shape full_shape(const ShapeCall& call) { return call.declared; }
 
 Shape line_shape(const ShapeCall& call) {
-  if (call.declared.size() != 1) throw ShapeProblem{"the result must have one dimension"};
+  if (call.declared.size() != 1) throw shape_error("the result must have one dimension");
   return call.declared;
 }
 
 Shape literal_shape(const ShapeCall& call) {
   const auto& values = call.attributes.numbers("values");
   if (is_open(call.declared) || count_of(call.declared) != values.size() || values.size() > 4096) {
-    throw ShapeProblem{concat(values.size(), " values do not fill ", describe_shape(call.declared),
-                              " (at most 4,096)")};
+    throw shape_error(values.size(), " values do not fill ", describe_shape(call.declared),
+                      " (at most 4,096)");
   }
   return call.declared;
 }

@@ -16,16 +16,16 @@ using tensor::Shape;
 bool is_none(const ShapeCall& call) {
   const std::string& reduction = call.attributes.word("reduction");
   if (reduction != "mean" && reduction != "sum" && reduction != "none") {
-    throw ShapeProblem{base::concat("\"reduction\" is \"", base::printable(reduction),
-                                    "\", expected \"mean\", \"sum\" or \"none\"")};
+    throw shape_error("\"reduction\" is \"", base::printable(reduction),
+                      "\", expected \"mean\", \"sum\" or \"none\"");
   }
   return reduction == "none";
 }
 
 void check_scores(const Shape& scores, const Shape& target) {
   if (scores.size() != 2 || target.size() != 1 || !fits(scores[0], target[0])) {
-    throw ShapeProblem{base::concat("log-probabilities ", describe_shape(scores), " and target ",
-                                    describe_shape(target), " instead of [n, c] and [n]")};
+    throw shape_error("log-probabilities ", describe_shape(scores), " and target ",
+                      describe_shape(target), " instead of [n, c] and [n]");
   }
 }
 

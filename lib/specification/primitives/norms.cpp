@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "base/functions.h"
-#include "base/text.h"
 #include "specification/primitives/families.h"
 #include "specification/primitives/loops.h"
 #include "specification/primitives/shape_rules.h"
@@ -15,7 +14,7 @@ using tensor::Shape;
 std::size_t normalized_dims(const ShapeCall& call, const Shape& x) {
   const std::int64_t count = call.attributes.integer("count");
   if (count < 1 || static_cast<std::uint64_t>(count) > x.size()) {
-    throw ShapeProblem{base::concat("\"count\" is ", count, ", of ", x.size(), " dimensions")};
+    throw shape_error("\"count\" is ", count, ", of ", x.size(), " dimensions");
   }
   return static_cast<std::size_t>(count);
 }

@@ -113,22 +113,22 @@ std::vector<std::size_t> argument_slots(const Primitive& primitive, const Attrib
   std::vector<std::size_t> slots(count);
   for (std::size_t i = 0; i < count; ++i) slots[i] = i;
   if (primitive.variadic) {
-    if (count == 0) throw ShapeProblem{"it needs at least one argument"};
+    if (count == 0) throw shape_error("it needs at least one argument");
     return slots;
   }
   if (attributes.has("arguments")) {
     const auto& words = attributes.words("arguments");
     if (words.size() != count) {
-      throw ShapeProblem{base::concat("\"arguments\" names ", words.size(), " of ",
-                                      base::plural(count, "argument"))};
+      throw shape_error("\"arguments\" names ", words.size(), " of ",
+                        base::plural(count, "argument"));
     }
     for (std::size_t i = 0; i < count; ++i) {
       const auto& names = primitive.arguments;
       const auto found = std::find(names.begin(), names.end(), words[i]);
       slots[i] = static_cast<std::size_t>(found - names.begin());
       if (found == names.end() || (i > 0 && slots[i] <= slots[i - 1])) {
-        throw ShapeProblem{base::concat("\"arguments\" names \"", base::printable(words[i]),
-                                        "\", which is unknown or out of order")};
+        throw shape_error("\"arguments\" names \"", base::printable(words[i]),
+                          "\", which is unknown or out of order");
       }
     }
   }
@@ -137,10 +137,9 @@ std::vector<std::size_t> argument_slots(const Primitive& primitive, const Attrib
   }
   if (next < primitive.required || count > primitive.arguments.size()) {
     const std::size_t most = primitive.arguments.size();
-    throw ShapeProblem{
-        base::concat("it takes ", primitive.required,
-                     most > primitive.required ? base::concat(" to ", most) : std::string(),
-                     most == 1 ? " argument, found " : " arguments, found ", count)};
+    throw shape_error("it takes ", primitive.required,
+                      most > primitive.required ? base::concat(" to ", most) : std::string(),
+                      most == 1 ? " argument, found " : " arguments, found ", count);
   }
   return slots;
 }

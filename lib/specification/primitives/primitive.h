@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/text.h"
 #include "measure/backend.h"
 #include "specification/primitives/cut.h"
 #include "specification/primitives/noise.h"
@@ -80,6 +81,12 @@ struct ShapeCall {
 struct ShapeProblem {
   std::string reason;
 };
+
+// Makes one whose reason is the parts one after the other.
+template <typename... Parts>
+ShapeProblem shape_error(const Parts&... parts) {
+  return {base::concat(parts...)};
+}
 
 // What the evaluation of a primitive gets. Shapes have passed the primitive's rule.
 struct EvaluationCall {

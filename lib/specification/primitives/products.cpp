@@ -18,16 +18,15 @@ constexpr std::string_view kFactors = "factors";
 Shape matmul_shape(const ShapeCall& call) {
   if (const std::string* factors = factors_of(call.attributes)) {
     if (*factors != kMatmulFactors && *factors != kConvolutionFactors) {
-      throw ShapeProblem{base::concat("\"factors\" is \"", kMatmulFactors, "\" or \"",
-                                      kConvolutionFactors, "\", not \"", base::excerpt(*factors),
-                                      "\"")};
+      throw shape_error("\"factors\" is \"", kMatmulFactors, "\" or \"", kConvolutionFactors,
+                        "\", not \"", base::excerpt(*factors), "\"");
     }
   }
   const Shape& x = argument(call, 0);
   const Shape& y = argument(call, 1);
   if (x.size() < 2 || y.size() < 2 || !fits(x.back(), y[y.size() - 2])) {
-    throw ShapeProblem{base::concat(describe_shape(x), " and ", describe_shape(y),
-                                    " are no matrices that can be multiplied")};
+    throw shape_error(describe_shape(x), " and ", describe_shape(y),
+                      " are no matrices that can be multiplied");
   }
   Shape result = broadcast(Shape(x.begin(), x.end() - 2), Shape(y.begin(), y.end() - 2));
   result.push_back(x[x.size() - 2]);

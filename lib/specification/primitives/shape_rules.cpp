@@ -26,7 +26,7 @@ Shape known(const Shape& a, const Shape& b) {
 
 std::uint64_t count_of(const Shape& shape) {
   const auto count = tensor::element_count(shape);
-  if (!count) throw ShapeProblem{concat(describe_shape(shape), " has too many elements")};
+  if (!count) throw shape_error(describe_shape(shape), " has too many elements");
   return *count;
 }
 
@@ -50,8 +50,7 @@ const Shape& argument(const ShapeCall& call, std::size_t position) {
 std::size_t dimension(const ShapeCall& call, std::string_view name, const Shape& shape) {
   const std::int64_t dim = call.attributes.integer(name);
   if (dim < 0 || static_cast<std::uint64_t>(dim) >= shape.size()) {
-    throw ShapeProblem{
-        concat("\"", name, "\" is ", dim, ", but there are ", shape.size(), " dimensions")};
+    throw shape_error("\"", name, "\" is ", dim, ", but there are ", shape.size(), " dimensions");
   }
   return static_cast<std::size_t>(dim);
 }
@@ -60,8 +59,8 @@ std::vector<char> dimensions(const ShapeCall& call, std::string_view name, const
   std::vector<char> chosen(shape.size(), 0);
   for (const std::size_t dim : call.attributes.dims(name)) {
     if (dim >= shape.size() || chosen[dim] != 0) {
-      throw ShapeProblem{concat("\"", name, "\" holds ", dim, dim < shape.size() ? " twice" : "",
-                                ", of ", shape.size(), " dimensions")};
+      throw shape_error("\"", name, "\" holds ", dim, dim < shape.size() ? " twice" : "", ", of ",
+                        shape.size(), " dimensions");
     }
     chosen[dim] = 1;
   }
@@ -80,8 +79,7 @@ Shape broadcast(const Shape& a, const Shape& b) {
       extent = other;
     } else if (other != 1) {
       if (!fits(extent, other)) {
-        throw ShapeProblem{
-            concat(describe_shape(a), " and ", describe_shape(b), " do not broadcast")};
+        throw shape_error(describe_shape(a), " and ", describe_shape(b), " do not broadcast");
       }
       extent = known(extent, other);
     }
@@ -91,8 +89,8 @@ Shape broadcast(const Shape& a, const Shape& b) {
 
 void require_fit(std::string_view what, const Shape& found, const Shape& expected) {
   if (!fits(found, expected)) {
-    throw ShapeProblem{
-        concat(what, " is ", describe_shape(found), " instead of ", describe_shape(expected))};
+    throw shape_error(what, " is ", describe_shape(found), " instead of ",
+                      describe_shape(expected));
   }
 }
 

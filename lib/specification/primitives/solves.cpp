@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/text.h"
 #include "specification/primitives/families.h"
 #include "specification/primitives/loops.h"
 #include "specification/primitives/shape_rules.h"
@@ -17,8 +16,8 @@ Shape triangular_shape(const ShapeCall& call) {
   const Shape& b = argument(call, 1);
   if (a.size() < 2 || b.size() < 2 || !fits(a.back(), a[a.size() - 2]) ||
       !fits(a.back(), b[b.size() - 2])) {
-    throw ShapeProblem{base::concat(describe_shape(a), " is no square matrix for the rows of ",
-                                    describe_shape(b))};
+    throw shape_error(describe_shape(a), " is no square matrix for the rows of ",
+                      describe_shape(b));
   }
   Shape result = broadcast(Shape(a.begin(), a.end() - 2), Shape(b.begin(), b.end() - 2));
   result.push_back(b[b.size() - 2]);

@@ -13,7 +13,7 @@ using tensor::Shape;
 
 Shape embedding_shape(const ShapeCall& call) {
   const Shape& weight = argument(call, 0);
-  if (weight.empty()) throw ShapeProblem{"the weight needs a dimension"};
+  if (weight.empty()) throw shape_error("the weight needs a dimension");
   Shape shape = argument(call, 1);
   shape.insert(shape.end(), weight.begin() + 1, weight.end());
   return shape;
@@ -22,11 +22,11 @@ Shape embedding_shape(const ShapeCall& call) {
 Shape embedding_grad_shape(const ShapeCall& call) {
   const Shape& g = argument(call, 0);
   const Shape& ids = argument(call, 1);
-  if (g.size() < ids.size()) throw ShapeProblem{"g has fewer dimensions than ids"};
+  if (g.size() < ids.size()) throw shape_error("g has fewer dimensions than ids");
   const auto cut = static_cast<std::ptrdiff_t>(ids.size());
   require_fit("g", Shape(g.begin(), g.begin() + cut), ids);
   const std::int64_t rows = call.attributes.integer("rows");
-  if (rows < 0) throw ShapeProblem{"\"rows\" is negative"};
+  if (rows < 0) throw shape_error("\"rows\" is negative");
   Shape shape{static_cast<std::uint64_t>(rows)};
   shape.insert(shape.end(), g.begin() + cut, g.end());
   return shape;
@@ -36,7 +36,7 @@ Shape gather_shape(const ShapeCall& call) {
   const Shape& x = argument(call, 0);
   dimension(call, "dim", x);
   if (argument(call, 1).size() != x.size()) {
-    throw ShapeProblem{"the index has another number of dimensions than x"};
+    throw shape_error("the index has another number of dimensions than x");
   }
   return argument(call, 1);
 }
@@ -45,7 +45,7 @@ Shape gather_shape(const ShapeCall& call) {
 void require_within(const Shape& part, const Shape& whole, std::size_t dim) {
   for (std::size_t d = 0; d < whole.size(); ++d) {
     if (d != dim && part[d] != kAnyExtent && whole[d] != kAnyExtent && part[d] > whole[d]) {
-      throw ShapeProblem{"the index is larger than x"};
+      throw shape_error("the index is larger than x");
     }
   }
 }
@@ -60,13 +60,13 @@ Shape scatter_add_shape(const ShapeCall& call) {
   const Shape& x = argument(call, 0);
   const Shape index = gather_checked_shape(call);
   const Shape& y = argument(call, 2);
-  if (y.size() != x.size()) throw ShapeProblem{"y has another number of dimensions than x"};
+  if (y.size() != x.size()) throw shape_error("y has another number of dimensions than x");
   require_within(index, y, x.size());
   return x;
 }
 
 void require_line(const Shape& index) {
-  if (index.size() != 1) throw ShapeProblem{"the index must have one dimension"};
+  if (index.size() != 1) throw shape_error("the index must have one dimension");
 }
 
 Shape index_rows_shape(const ShapeCall& call) {

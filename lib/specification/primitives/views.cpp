@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/text.h"
 #include "specification/primitives/families.h"
 #include "specification/primitives/loops.h"
 #include "specification/primitives/shape_rules.h"
@@ -10,7 +9,6 @@
 namespace ttrace::specification {
 namespace {
 
-using base::concat;
 using tensor::Shape;
 
 Shape reshape_shape(const ShapeCall& call) {
@@ -22,15 +20,15 @@ Shape reshape_shape(const ShapeCall& call) {
   std::uint64_t rest = 1;
   for (std::size_t d = 0; d < to.size(); ++d) {
     if (to[d] != kAnyExtent) continue;
-    if (open < to.size()) throw ShapeProblem{"two extents of the result are open"};
+    if (open < to.size()) throw shape_error("two extents of the result are open");
     open = d;
     to[d] = 1;
   }
   rest = count_of(to);
   if (open < to.size() && rest != 0 && count % rest == 0) to[open] = count / rest;
   if (count_of(to) != count) {
-    throw ShapeProblem{
-        concat(describe_shape(from), " cannot have the shape ", describe_shape(call.declared))};
+    throw shape_error(describe_shape(from), " cannot have the shape ",
+                      describe_shape(call.declared));
   }
   return to;
 }
@@ -40,7 +38,7 @@ Shape permute_shape(const ShapeCall& call) {
   const auto& dims = call.attributes.dims("dims");
   dimensions(call, "dims", from);
   if (dims.size() != from.size()) {
-    throw ShapeProblem{concat("\"dims\" has ", dims.size(), " of ", from.size(), " dimensions")};
+    throw shape_error("\"dims\" has ", dims.size(), " of ", from.size(), " dimensions");
   }
   Shape to(from.size());
   for (std::size_t d = 0; d < to.size(); ++d) to[d] = from[dims[d]];
@@ -51,15 +49,15 @@ Shape expand_shape(const ShapeCall& call) {
   const Shape& from = argument(call, 0);
   Shape to = call.declared;
   if (from.size() > to.size()) {
-    throw ShapeProblem{concat(describe_shape(from), " has more dimensions than the result")};
+    throw shape_error(describe_shape(from), " has more dimensions than the result");
   }
   const std::size_t added = to.size() - from.size();
   for (std::size_t d = 0; d < from.size(); ++d) {
     std::uint64_t& extent = to[added + d];
     if (extent == kAnyExtent) extent = from[d];
     if (from[d] != 1 && !fits(from[d], extent)) {
-      throw ShapeProblem{
-          concat(describe_shape(from), " does not broadcast to ", describe_shape(call.declared))};
+      throw shape_error(describe_shape(from), " does not broadcast to ",
+                        describe_shape(call.declared));
     }
   }
   return to;
@@ -78,8 +76,8 @@ SliceRange cut_of(const ShapeCall& call, const Shape& shape) {
   const std::int64_t step = call.attributes.integer("step");
   if (start < 0 || stop < start || step < 1 ||
       (shape[dim] != kAnyExtent && static_cast<std::uint64_t>(stop) > shape[dim])) {
-    throw ShapeProblem{concat("[", start, ":", stop, ":", step, "] is no slice of dimension ", dim,
-                              " of ", describe_shape(shape))};
+    throw shape_error("[", start, ":", stop, ":", step, "] is no slice of dimension ", dim, " of ",
+                      describe_shape(shape));
   }
   SliceRange cut{dim, static_cast<std::uint64_t>(start), static_cast<std::uint64_t>(stop),
                  static_cast<std::uint64_t>(step), 0};
@@ -129,7 +127,7 @@ Shape concat_shape(const ShapeCall& call) {
   const std::size_t dim = dimension(call, "dim", whole);
   for (std::size_t i = 1; i < call.arguments.size(); ++i) {
     Shape next = argument(call, i);
-    if (next.size() != whole.size()) throw ShapeProblem{"the numbers of dimensions differ"};
+    if (next.size() != whole.size()) throw shape_error("the numbers of dimensions differ");
     const std::uint64_t length = next[dim];
     next[dim] = whole[dim];
     require_fit("an argument", next, whole);
@@ -153,14 +151,14 @@ Shape windows_shape(const ShapeCall& call) {
   const std::int64_t spacing = call.attributes.integer("spacing");
   constexpr std::int64_t kMost = std::int64_t{1} << 31U;  // so that products do not overflow
   if (size < 1 || step < 1 || spacing < 1 || size > kMost || spacing > kMost) {
-    throw ShapeProblem{concat("there are no windows of ", size, " elements with the step ", step,
-                              " and the spacing ", spacing)};
+    throw shape_error("there are no windows of ", size, " elements with the step ", step,
+                      " and the spacing ", spacing);
   }
   if (shape[dim] != kAnyExtent) {
     const auto reach = static_cast<std::uint64_t>((size - 1) * spacing) + 1;
     if (reach > shape[dim]) {
-      throw ShapeProblem{concat("a window reaches over ", reach, " elements of dimension ", dim,
-                                " of ", describe_shape(shape))};
+      throw shape_error("a window reaches over ", reach, " elements of dimension ", dim, " of ",
+                        describe_shape(shape));
     }
     shape[dim] = (shape[dim] - reach) / static_cast<std::uint64_t>(step) + 1;
   }
@@ -169,7 +167,7 @@ Shape windows_shape(const ShapeCall& call) {
 }
 
 Shape triangle_shape(const ShapeCall& call) {
-  if (argument(call, 0).size() < 2) throw ShapeProblem{"it needs two dimensions"};
+  if (argument(call, 0).size() < 2) throw shape_error("it needs two dimensions");
   return argument(call, 0);
 }
 
