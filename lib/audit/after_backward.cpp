@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "judge/tolerance.h"
 #include "measure/measure.h"
@@ -45,10 +46,11 @@ void check_gradient_norms(const MeasuredRun& measured, std::vector<AuditedTensor
     const std::uint64_t lacking = without_main_gradient(measured, tensor.key.step);
     const optimizer::MainGradientNorm& own = norms.of(tensor.key.step);
     if (!own.problem.empty() || lacking > 0) {
-      tensor.reason = !own.problem.empty()
-                          ? own.problem
-                          : base::concat("the main gradients of ",
-                                         base::plural(lacking, "parameter"), " were not recorded");
+      tensor.reason =
+          !own.problem.empty()
+              ? own.problem
+              : base::render({"the main gradients of {count:parameter} were not recorded",
+                              {{"count", lacking}}});
       continue;
     }
     AuditCheck check;
@@ -72,31 +74,33 @@ void check_gradient_norms(const MeasuredRun& measured, std::vector<AuditedTensor
       check.error = error;
       nearest = value;
     }
-    check.expected = base::concat("norm of the main gradients, ", base::nine_digits(nearest));
+    const std::string makes = base::nine_digits(nearest);
+    check.expected = base::render({"norm of the main gradients, {norm}", {{"norm", makes}}});
     check.expected_norm = nearest;
     check.allowed = check.bound * nearest;
     check.require_bound(check.error == 0);
     if (!(check.error <= check.bound)) {
-      check.result =
-          check.error <= own.rounding ? CheckResult::kNotReplayable : CheckResult::kInconsistent;
-      check.reason =
-          base::concat("is ", base::nine_digits(recorded->second),
-                       ", and the run's own main gradients make ", base::nine_digits(nearest));
-      if (check.result == CheckResult::kNotReplayable) {
-        check.reason += "; adding up as many squares in single precision may lose that much";
-        tensor.reason = check.reason;
-      }
+      const bool may_be_rounding = check.error <= own.rounding;
+      check.result = may_be_rounding ? CheckResult::kNotReplayable : CheckResult::kInconsistent;
+      check.reason = base::render(
+          {may_be_rounding ? "is {recorded}, and the run's own main gradients make {norm}; adding "
+                             "up as many squares in single precision may lose that much"
+                           : "is {recorded}, and the run's own main gradients make {norm}",
+           {{"recorded", base::nine_digits(recorded->second)}, {"norm", makes}}});
+      if (may_be_rounding) tensor.reason = check.reason;
     }
     tensor.checks.push_back(std::move(check));
   }
 }
 
 void leave_after_backward(bool is_part, std::vector<AuditedTensor>& tensors) {
+  const std::string reason =
+      base::render({is_part ? "left to `ttrace report merge` of all parts"
+                            : "it needs all tensors of its step, and some were not judged",
+                    {}});
   for (AuditedTensor& tensor : tensors) {
     if (tensor.key.kind != Kind::kMainGrad && tensor.key.kind != Kind::kGradNorm) continue;
-    if (!tensor.reason.empty()) continue;
-    tensor.reason = is_part ? "left to `ttrace report merge` of all parts"
-                            : "it needs all tensors of its step, and some were not judged";
+    if (tensor.reason.empty()) tensor.reason = reason;
   }
 }
 
@@ -121,14 +125,16 @@ void check_steps(const MeasuredRun& measured, std::vector<AuditedTensor>& tensor
                            {&measured.run, &now}, nullptr);
       AuditCheck check;
       check.operation = "previous step";
-      check.expected = base::concat("param_after_step of step ", before.step);
+      check.expected = base::render({"param_after_step of step {step}", {{"step", before.step}}});
       if (measurement.total.unequal > 0) {
         const double norm = measure::reference_norm(measurement.total);
         check.result = CheckResult::kInconsistent;
         check.error = norm > 0 ? measure::difference_norm(measurement.total) / norm : 1;
-        check.reason = base::concat(measurement.total.unequal, " of ",
-                                    base::plural(measurement.total.elements, "element"),
-                                    " are not what step ", before.step, " left");
+        check.reason =
+            base::render({"{unequal} of {elements:element} are not what step {step} left",
+                          {{"unequal", measurement.total.unequal},
+                           {"elements", measurement.total.elements},
+                           {"step", before.step}}});
       }
       tensor.checks.push_back(std::move(check));
     } catch (const base::InputError& error) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/message.h"
 #include "base/text.h"
 #include "comparison/checkpoint/checkpoint.h"
 #include "comparison/pairing.h"
@@ -43,7 +44,7 @@ AuditCheck check_replicas(const TensorComparison& record, tensor::DType coarsest
   const measure::Measurement& measured = record.comparison->measurement;
   AuditCheck check;
   check.operation = "replicas";
-  check.expected = "the same value on every rank that holds it";
+  check.expected = base::render({"the same value on every rank that holds it", {}});
   const double norm = measure::candidate_norm(measured.total);
   check.error = norm > 0 ? measured.replicas->distance_norm / norm : 0;
   const tensor::DType computed = record.candidate->computed_in.value_or(record.dtype);
@@ -61,7 +62,8 @@ AuditCheck check_replicas(const TensorComparison& record, tensor::DType coarsest
     classes += base::concat(classes.empty() ? "" : ", ", layout::describe_ranks(ranks));
     check.ranks.insert(check.ranks.end(), ranks.begin(), ranks.end());
   }
-  check.reason = base::concat("ranks that should hold the same value differ: ", classes);
+  check.reason = base::render(
+      {"ranks that should hold the same value differ: {classes}", {{"classes", classes}}});
   return check;
 }
 
@@ -72,8 +74,6 @@ AuditCheck check_finite(const TensorComparison& record) {
   if (total.nonfinite_candidate == 0) return check;
   check.result = CheckResult::kInconsistent;
   check.error = std::numeric_limits<double>::quiet_NaN();
-  check.reason = base::concat(total.nonfinite_candidate, " of ",
-                              base::plural(total.elements, "element"), " are not finite");
   std::set<std::uint64_t> all;
   std::set<std::uint64_t> ranks;
   for (const measure::BlockStats& block : record.comparison->measurement.blocks) {
@@ -81,10 +81,11 @@ AuditCheck check_finite(const TensorComparison& record) {
     all.insert(holders.begin(), holders.end());
     if (block.stats.nonfinite_candidate > 0) ranks.insert(holders.begin(), holders.end());
   }
-  if (ranks != all) {
-    check.ranks.assign(ranks.begin(), ranks.end());
-    check.reason += base::concat(", all on ", layout::describe_ranks(check.ranks));
-  }
+  if (ranks != all) check.ranks.assign(ranks.begin(), ranks.end());
+  const std::string where = ranks != all ? layout::describe_ranks(check.ranks) : "";
+  check.reason = base::render(
+      {"{count} of {elements:element} are not finite[, all on {ranks}]",
+       {{"count", total.nonfinite_candidate}, {"elements", total.elements}, {"ranks", where}}});
   return check;
 }
 
@@ -92,8 +93,10 @@ AuditCheck check_update(const TensorComparison& record) {
   const comparison::Replay& replay = *record.comparison->replay;
   AuditCheck check;
   check.operation = "optimizer step";
-  check.expected = base::concat(
-      replay.of, replay.of == "no update" ? "" : " of param, main_grad and optimizer_state");
+  check.expected = replay.of == "no update"
+                       ? replay.of
+                       : base::render({"{update} of param, main_grad and optimizer_state",
+                                       {{"update", replay.of}}});
   const double norm = measure::reference_norm(record.comparison->measurement.total);
   if (norm > 0) {
     check.error = measure::difference_norm(record.comparison->measurement.total) / norm;
@@ -104,11 +107,12 @@ AuditCheck check_update(const TensorComparison& record) {
   check.require_bound(record.comparison->measurement.total.sum_d2 == 0);
   if (replay.outside == 0) return check;
   check.result = CheckResult::kInconsistent;
-  check.reason = base::concat(
-      replay.outside, " of ",
-      base::plural(record.comparison->measurement.total.elements, "element"),
-      " are not what the optimizer makes of the run's own values",
-      replay.unmoved > 0 ? base::concat("; ", replay.unmoved, " have not moved") : std::string());
+  check.reason = base::render(
+      {"{outside} of {elements:element} are not what the optimizer makes of the run's own values[; "
+       "{unmoved} have not moved]",
+       {{"outside", replay.outside},
+        {"elements", record.comparison->measurement.total.elements},
+        {"unmoved", replay.unmoved > 0 ? base::concat(replay.unmoved) : std::string()}}});
   return check;
 }
 
@@ -190,7 +194,7 @@ AuditedTensor audited(const TensorComparison& record, tensor::DType coarsest) {
   if (record.comparison->replay) {
     tensor.checks.push_back(check_update(record));
   } else if (record.key.kind == Kind::kParamAfterStep) {
-    tensor.reason = "its optimizer cannot be replayed from what was recorded";
+    tensor.reason = base::render({"its optimizer cannot be replayed from what was recorded", {}});
   }
   return tensor;
 }

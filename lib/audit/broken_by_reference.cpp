@@ -6,6 +6,8 @@
 #include <string>
 #include <tuple>
 
+#include "base/message.h"
+
 namespace ttrace::audit {
 
 using trace::Kind;
@@ -25,7 +27,7 @@ void discount_what_the_reference_breaks(const std::vector<AuditedTensor>& refere
     for (AuditCheck& check : tensor.checks) {
       if (!found->second.contains(check.operation)) continue;
       check.result = CheckResult::kNotReplayable;
-      check.reason = "the reference breaks it too";
+      check.reason = base::render({"the reference breaks it too", {}});
       tensor.reason = check.reason;
     }
     tensor.outcome = AuditOutcome::kNotJudged;

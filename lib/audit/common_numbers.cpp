@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/message.h"
 #include "base/text.h"
 #include "specification/evaluate/evaluate.h"
 
@@ -32,11 +33,13 @@ void compare(std::vector<Number>& numbers) {
     if (difference <= check.allowed) continue;
     check.operation = "common number";
     check.result = CheckResult::kInconsistent;
-    check.expected = base::concat(base::nine_digits(middle), ", as in other micro-batches");
+    check.expected = base::render(
+        {"{number}, as in other micro-batches", {{"number", base::nine_digits(middle)}}});
     check.error = difference / check.expected_norm;
     check.bound = kSameNumber;
-    check.reason = base::concat("is ", base::nine_digits(number.value), ", and ",
-                                base::nine_digits(middle), " in other micro-batches of the step");
+    check.reason = base::render(
+        {"is {own}, and {others} in other micro-batches of the step",
+         {{"own", base::nine_digits(number.value)}, {"others", base::nine_digits(middle)}}});
     number.tensor->checks.push_back(std::move(check));
   }
 }

@@ -7,6 +7,7 @@
 #include "audit/narrow_coefficients.h"
 #include "audit/narrow_sum.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "layout/view.h"
 #include "localize/causes/cause.h"
 #include "measure/measure.h"
@@ -73,9 +74,10 @@ comparison::TensorComparison record_of(const trace::TensorEntry& entry) {
 // Causes speak of the reference; here the value expected from the run itself takes its place.
 void speak_of_expected(std::string& evidence) {
   constexpr std::string_view kReference = "the reference";
+  const std::string expected = base::render({"the expected value", {}});
   for (std::size_t at = evidence.find(kReference); at != std::string::npos;
        at = evidence.find(kReference, at)) {
-    evidence.replace(at, kReference.size(), "the expected value");
+    evidence.replace(at, kReference.size(), expected);
   }
 }
 

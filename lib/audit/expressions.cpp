@@ -18,6 +18,7 @@
 #include "audit/specified_run.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "comparison/local_files.h"
 #include "specification/describe.h"
@@ -72,14 +73,15 @@ class Audit {
     if (audit_.division.part && !tensor.norm) return;  // the merge judges by the manifest
     if (is_given(tensor.key.kind)) tensor.outcome = AuditOutcome::kGiven;
     if (entry == nullptr) {
-      tensor.reason = "it stands for several micro-batches, the specification for one";
+      tensor.reason =
+          base::render({"it stands for several micro-batches, the specification for one", {}});
       return;
     }
     const specification::Specification& specification = run_.variant_of(tensor.key);
     const std::optional<std::size_t> number = specification.find(tensor.key);
     if (!number) {
       if (tensor.outcome != AuditOutcome::kGiven && tensor.reason.empty()) {
-        tensor.reason = "the specification does not have it";
+        tensor.reason = base::render({"the specification does not have it", {}});
       }
       return;
     }
@@ -93,13 +95,14 @@ class Audit {
       if (none->why == specification::NoExpression::Why::kGiven && !is_computed(tensor.key)) {
         tensor.outcome = AuditOutcome::kGiven;
       } else if (none->why == specification::NoExpression::Why::kGiven) {
-        tensor.reason = "the specification does not say what it follows from";
+        tensor.reason = base::render({"the specification does not say what it follows from", {}});
       } else {
         tensor.reason = none->reason;
         if (none->why == specification::NoExpression::Why::kNotRecorded) {
           tensor.lacks = specification.key_of(none->tensor);
           if (!collector_records(tensor.lacks->kind)) {
-            tensor.reason += ": no setting of ttrace-torch records it";
+            tensor.reason = base::render(
+                {"{why}: no setting of ttrace-torch records it", {{"why", none->reason}}});
           }
         }
       }
@@ -147,7 +150,7 @@ class Audit {
       if (from != nullptr) note_source(leaf.tensor, noted, tensor);
     }
     if (is_forged(expression, tensor.key)) {
-      tensor.reason = "it follows from constants of the specification alone";
+      tensor.reason = base::render({"it follows from constants of the specification alone", {}});
       return;
     }
     const std::vector<std::uint32_t> computed = expression.computed;
@@ -230,9 +233,9 @@ class Audit {
                  const AuditedTensor& tensor, std::optional<ReadExpression>& into,
                  ExpressionJudged& out) {
     if (!run_.has_room_for(whole)) {
-      out.problem = base::concat("its expression needs up to ",
-                                 base::human_bytes(specification::judging_bytes(whole)),
-                                 " of memory; allow more with --memory");
+      out.problem =
+          base::render({"its expression needs up to {bytes} of memory; allow more with --memory",
+                        {{"bytes", base::human_bytes(specification::judging_bytes(whole))}}});
       return;
     }
     const bool is_identity = whole.steps.empty();
@@ -249,7 +252,8 @@ class Audit {
     const specification::ExpressionJudgement judged =
         specification::judge_expression(expression, leaves, recorded, entry.dtype, options);
     if (!judged.follows() && numbers_.differ(run_.variant_of(tensor.key), tensor.key)) {
-      out.problem = "the model read other numbers from tensors here than in the specification";
+      out.problem = base::render(
+          {"the model read other numbers from tensors here than in the specification", {}});
       return;
     }
     AuditCheck& check = out.check;
@@ -264,8 +268,9 @@ class Audit {
     if (judged.follows()) out.endless = judged.endless;
     if (judged.follows() && 2 * judged.endless > elements) {
       check.result = CheckResult::kNotReplayable;
-      check.reason = base::concat(judged.endless, " of ", base::plural(elements, "element"),
-                                  " are NaN or infinite, as is what they were computed from");
+      check.reason = base::render(
+          {"{count} of {elements:element} are NaN or infinite, as is what they were computed from",
+           {{"count", judged.endless}, {"elements", elements}}});
     } else if (judged.follows() && judged.below_bound) {
       check.result = CheckResult::kBelowBound;
       check.reason = kBelowBoundReason;
@@ -305,27 +310,35 @@ class Audit {
 
   static std::string reason_of(const specification::ExpressionJudgement& judged,
                                const AuditedTensor& tensor) {
-    const std::string whole = "does not follow from what it was computed from";
     if (judged.non_finite > 0) {
-      return base::concat(whole, ": ", judged.non_finite, " of ",
-                          base::plural(tensor::element_count(tensor.shape).value_or(0), "element"),
-                          " are not finite on one side only");
+      return base::render(
+          {"does not follow from what it was computed from: {count} of {elements:element} are not "
+           "finite on one side only",
+           {{"count", judged.non_finite},
+            {"elements", tensor::element_count(tensor.shape).value_or(0)}}});
     }
     if (judged.unequal > judged.undecided) {
-      return base::concat(whole, ": ", judged.unequal, " integers differ");
+      return base::render(
+          {"does not follow from what it was computed from: {count} integers differ",
+           {{"count", judged.unequal}}});
     }
     if (judged.norm_share <= 1 && judged.small_elements_beyond > 0 && judged.rows_beyond == 0) {
-      return base::concat(whole, " in ", base::plural(judged.small_elements_beyond, "element"),
-                          " that are much smaller than others of their row");
+      return base::render(
+          {"does not follow from what it was computed from in {count:element} that are much "
+           "smaller than others of their row",
+           {{"count", judged.small_elements_beyond}}});
     }
     if (judged.norm_share <= 1 && judged.rows_beyond > 0) {
-      return base::concat(whole, " in ", base::plural(judged.rows_beyond, "row"));
+      return base::render({"does not follow from what it was computed from in {count:row}",
+                           {{"count", judged.rows_beyond}}});
     }
     if (judged.norm_share <= 1 && judged.scale_share > 1) {
-      return base::concat(whole, " in its scale: ", base::nine_digits(judged.scale),
-                          " times what was expected");
+      return base::render(
+          {"does not follow from what it was computed from in its scale: {scale} times what was "
+           "expected",
+           {{"scale", base::nine_digits(judged.scale)}}});
     }
-    return whole;
+    return base::render({"does not follow from what it was computed from", {}});
   }
 
   static constexpr std::size_t kMostRows = 4096;

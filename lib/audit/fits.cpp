@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "specification/describe.h"
 #include "specification/primitives/shape_rules.h"
@@ -39,13 +40,18 @@ std::string describe_slip(const TensorEntry& entry, const specification::Specifi
         continue;
       }
       if (!specification::fits(specified.shape, shape)) continue;
-      return base::concat(
-          to_string(entry.key), " is declared ", to_string(declared), " over ", axis.name, ", ",
-          tensor::to_string(entry.shape), ", and the specification has ",
-          specification::describe_shape(specified.shape),
-          ": its layout looks wrong; it fits if declared as ", R"({"name": ")", entry.key.name,
-          R"(", "kind": ")", kind_name(entry.key.kind), R"(", "placements": {")", axis.name,
-          R"(": )", json_text(fitting), "}} (--layout)");
+      const std::string fits = base::concat("{\"name\": \"", entry.key.name, "\", \"kind\": \"",
+                                            kind_name(entry.key.kind), "\", \"placements\": {\"",
+                                            axis.name, "\": ", json_text(fitting), "}}");
+      return base::render(
+          {"{tensor} is declared {declared} over {axis}, {shape}, and the specification has "
+           "{specified}: its layout looks wrong; it fits if declared as {fits} (--layout)",
+           {{"tensor", to_string(entry.key)},
+            {"declared", to_string(declared)},
+            {"axis", axis.name},
+            {"shape", tensor::to_string(entry.shape)},
+            {"specified", specification::describe_shape(specified.shape)},
+            {"fits", fits}}});
     }
   }
   return "";

@@ -12,6 +12,7 @@
 #include "audit/agreement.h"
 #include "audit/explain_mismatch.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "comparison/shown_precision.h"
 #include "layout/view.h"
@@ -90,18 +91,20 @@ class MainGradients {
     const TensorEntry& entry = *entries_.at(tensor.key);
     const RawGradients raw = raw_of(entry.key);
     if (raw.terms.empty()) {
-      tensor.reason = "its raw gradients were not recorded (TTRACE_KINDS needs param_grad)";
+      tensor.reason =
+          base::render({"its raw gradients were not recorded (TTRACE_KINDS needs param_grad)", {}});
       return;
     }
     for (const TensorEntry* term : raw.terms) {
       if (term->shape == entry.shape) continue;
-      tensor.reason = "its raw gradients have another shape";
+      tensor.reason = base::render({"its raw gradients have another shape", {}});
       return;
     }
     if (!given(entry.key)) {
-      tensor.reason = base::concat("the run did not record ", accumulation_.given,
-                                   ", which the script multiplies gradients by "
-                                   "(tracer.main_grads(factor=...))");
+      tensor.reason =
+          base::render({"the run did not record {factor}, which the script multiplies gradients by "
+                        "(tracer.main_grads(factor=...))",
+                        {{"factor", accumulation_.given}}});
       return;
     }
     for (const TensorEntry* term : raw.terms) tensor.follows_from.push_back(term->key);
@@ -148,7 +151,9 @@ class MainGradients {
         if (check.result != CheckResult::kConsistent) continue;
         tensor.causes.push_back(
             {"wrong_sum", "",
-             base::concat("a sum of raw gradients: it lacks micro-batch ", lacking), check.error});
+             base::render(
+                 {"a sum of raw gradients: it lacks micro-batch {number}", {{"number", lacking}}}),
+             check.error});
         return;
       }
     }
@@ -248,13 +253,16 @@ class MainGradients {
         measure::measure(*measured_.execution.backend, expected, {&measured_.run, &entry}, nullptr);
     AuditCheck check;
     check.operation = "sum of raw gradients";
-    check.expected = base::concat(
-        accumulation_.mean ? "mean" : "sum", " of ", base::plural(raw.terms.size(), "raw gradient"),
-        accumulation_.factor == 1 ? "" : base::concat(" times ", accumulation_.factor),
-        accumulation_.given.empty() ? ""
-                                    : base::concat(" times ", accumulation_.given, " = ",
-                                                   base::nine_digits(given(entry.key).value_or(1))),
-        clip == 1 ? "" : base::concat(", clipped by ", base::short_number(clip)));
+    const double factor_of_script = given(entry.key).value_or(1);
+    check.expected = base::render(
+        {"{sum} of {terms:raw gradient}[ times {factor}][ times {given} = {value}][, clipped by "
+         "{clip}]",
+         {{"sum", accumulation_.mean ? "mean" : "sum"},
+          {"terms", raw.terms.size()},
+          {"factor", accumulation_.factor == 1 ? "" : base::concat(accumulation_.factor)},
+          {"given", accumulation_.given},
+          {"value", base::nine_digits(factor_of_script)},
+          {"clip", clip == 1 ? "" : base::short_number(clip)}}});
     const double norm = measure::reference_norm(measurement.total);
     const double off = measure::difference_norm(measurement.total);
     // The sum is rounded to the coarsest type after every term, and once more where it is stored.
@@ -278,7 +286,7 @@ class MainGradients {
       return check;
     }
     check.result = CheckResult::kInconsistent;
-    check.reason = base::concat("is not the ", check.expected);
+    check.reason = base::render({"is not the {expected}", {{"expected", check.expected}}});
     return check;
   }
 
@@ -317,8 +325,9 @@ void check_main_gradients(const MeasuredRun& measured,
       gradients.push_back(&tensor);
     } else {
       tensor.reason =
-          "no specification says how raw gradients make it (--specification, "
-          "after_backward.main_grad in it)";
+          base::render({"no specification says how raw gradients make it (--specification, "
+                        "after_backward.main_grad in it)",
+                        {}});
     }
   }
   if (gradients.empty()) return;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "audit/module_values.h"
-#include "base/text.h"
+#include "base/message.h"
 #include "tensor/box.h"
 #include "tensor/codec.h"
 #include "tensor/dtype.h"
@@ -141,10 +141,11 @@ std::optional<answer::Cause> find_narrow_coefficients(const trace::Source& run,
   return answer::Cause{
       "narrow_coefficients",
       "",
-      base::concat("the factor and the mean of every channel, rounded to ", type,
-                   left == 0 ? std::string(", make the recorded value to the bit")
-                             : base::concat(", leave ", base::short_number(100 * left / error),
-                                            " % of the error")),
+      base::render({left == 0 ? "the factor and the mean of every channel, rounded to {type}, make "
+                                "the recorded value to the bit"
+                              : "the factor and the mean of every channel, rounded to {type}, "
+                                "leave {percent} % of the error",
+                    {{"type", type}, {"percent", 100 * left / error}}}),
       left == 0 ? 0 : left / distance(right, std::vector<double>(right.size(), 0)),
       {{"type", type}}};
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "audit/module_values.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "comparison/accumulation_error.h"
 #include "tensor/box.h"
@@ -81,12 +82,16 @@ std::optional<answer::Cause> find_narrow_sum(const trace::Source& run, const Ten
       return answer::Cause{
           "narrow_accumulator",
           "",
-          base::concat("accumulated in ", type, ": the sum over ", rows, " rows, rounded to ", type,
-                       " after every row",
-                       threads > 1 ? base::concat(" by each of ", threads, " threads") : "",
-                       left == 0 ? std::string(", is the recorded value to the bit")
-                                 : base::concat(", leaves ", base::short_number(100 * left / error),
-                                                " % of the error")),
+          base::render(
+              {left == 0
+                   ? "accumulated in {type}: the sum over {rows} rows, rounded to {type} after "
+                     "every row[ by each of {threads} threads], is the recorded value to the bit"
+                   : "accumulated in {type}: the sum over {rows} rows, rounded to {type} after "
+                     "every row[ by each of {threads} threads], leaves {percent} % of the error",
+               {{"type", type},
+                {"rows", rows},
+                {"threads", threads > 1 ? base::concat(threads) : std::string()},
+                {"percent", 100 * left / error}}}),
           left == 0 ? 0 : left / distance(right, std::vector<double>(right.size(), 0)),
           {{"type", type}}};
     }

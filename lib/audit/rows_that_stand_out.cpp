@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/message.h"
 #include "base/text.h"
 #include "layout/view.h"
 #include "measure/tensor_reader.h"
@@ -30,8 +31,8 @@ std::string describe_ranges(const std::vector<std::uint64_t>& numbers) {
 
 std::string describe_rows(const specification::ExpressionJudgement& judged,
                           std::uint64_t all_rows) {
-  if (judged.rows_beyond >= all_rows) return base::concat("all ", all_rows, " rows");
-  std::string text = base::concat(judged.rows_beyond, " of ", base::plural(all_rows, "row"), ": ");
+  if (judged.rows_beyond >= all_rows)
+    return base::render({"all {rows} rows", {{"rows", all_rows}}});
   std::map<tensor::Shape, std::vector<std::uint64_t>> last;  // by the leading indices
   for (const specification::RowError& row : judged.rows) {
     if (row.row.empty()) continue;
@@ -45,7 +46,10 @@ std::string describe_rows(const specification::ExpressionJudgement& judged,
     for (const std::uint64_t index : leading) prefix += base::concat(index, ", ");
     groups.push_back(leading.empty() ? ranges : base::concat("[", prefix, ranges, "]"));
   }
-  return text + specification::list_some(groups, 4, "; ");
+  return base::render({"{beyond} of {all:row}: {which}",
+                       {{"beyond", judged.rows_beyond},
+                        {"all", all_rows},
+                        {"which", specification::list_some(groups, 4, "; ")}}});
 }
 
 // The ranks that hold the rows that stand out; empty if every rank holds some.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/message.h"
 #include "comparison/run_facts.h"
 #include "measure/optimizer/step.h"
 
@@ -61,7 +62,7 @@ void mark_overflows(const trace::Manifest& manifest, std::vector<AuditedTensor>&
     }
     tensor.overflowed = true;
     tensor.checks.clear();
-    tensor.reason = "it is not finite, and the GradScaler skipped the step";
+    tensor.reason = base::render({"it is not finite, and the GradScaler skipped the step", {}});
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "audit/run_variants.h"
+#include "base/message.h"
 #include "comparison/coverage.h"
 #include "comparison/shown_precision.h"
 #include "specification/describe.h"
@@ -212,7 +213,9 @@ class Coverage {
       if (count > most) out_.reason = reason;
       most = std::max(most, count);
     }
-    if (out_.reason.empty()) out_.reason = "they were not recorded (TTRACE_KINDS needs param_grad)";
+    if (out_.reason.empty()) {
+      out_.reason = base::render({"they were not recorded (TTRACE_KINDS needs param_grad)", {}});
+    }
   }
 
   bool selects_in_some_step(TensorKey key) const {

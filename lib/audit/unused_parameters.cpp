@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/message.h"
 #include "layout/view.h"
 #include "measure/measure.h"
 #include "optimizer/replay_updates.h"
@@ -61,22 +61,22 @@ AuditCheck check_unused(const trace::Source& run, const UnusedParameter& paramet
                         const optimizer::UpdatePlan& plan, const measure::Backend& backend) {
   AuditCheck check;
   check.operation = "optimizer step";
-  check.expected = "the parameter as it was, since it got no gradient";
+  check.expected = base::render({"the parameter as it was, since it got no gradient", {}});
   const measure::Measurement measured = difference(run, parameter, backend);
   check.expected_norm = measure::reference_norm(measured.total);
   if (measured.total.unequal == 0) return check;
   if (optimizer::is_as_planned(plan, backend)) {
-    check.expected = "what its optimizer makes of a gradient of zeros";
+    check.expected = base::render({"what its optimizer makes of a gradient of zeros", {}});
     return check;
   }
   check.result = CheckResult::kInconsistent;
   check.error = check.expected_norm > 0
                     ? measure::difference_norm(measured.total) / check.expected_norm
                     : std::numeric_limits<double>::infinity();
-  check.reason = base::concat(
-      measured.total.unequal, " of ", base::plural(measured.total.elements, "element"),
-      " have moved, although the step has no gradient for it and its optimizer makes nothing like "
-      "that of zeros");
+  check.reason =
+      base::render({"{unequal} of {elements:element} have moved, although the step has no gradient "
+                    "for it and its optimizer makes nothing like that of zeros",
+                    {{"unequal", measured.total.unequal}, {"elements", measured.total.elements}}});
   return check;
 }
 

@@ -7,11 +7,13 @@
 
 #include "audit/recording_line.h"
 #include "base/display_limits.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "judge/slices.h"
 
 namespace ttrace::audit {
 
+using base::render;
 using trace::Kind;
 
 namespace {
@@ -40,27 +42,28 @@ std::string title_of(const std::vector<AuditedTensor>& tensors,
     steps.insert(key.step);
   }
   const Kind kind = tensors[members.front()].key.kind;
-  std::string title = base::concat(kind_name(kind), " of ");
-  if (names.size() == 1) {
-    title += *names.begin();
-  } else {
-    std::string list;
-    std::size_t listed = 0;
-    for (const std::string& pattern : patterns) {
-      if (listed++ == base::kShown.few_names) {
-        list += base::concat(" and ", patterns.size() - base::kShown.few_names, " more");
-        break;
-      }
-      list += base::concat(list.empty() ? "" : ", ", pattern);
+  std::string list;
+  std::size_t listed = 0;
+  for (const std::string& pattern : patterns) {
+    if (listed++ == base::kShown.few_names) {
+      list += base::concat(" and ", patterns.size() - base::kShown.few_names, " more");
+      break;
     }
-    title += base::concat(names.size(), is_of_parameter(kind) ? " parameters (" : " tensors (",
-                          list, ")");
+    list += base::concat(list.empty() ? "" : ", ", pattern);
   }
-  if (microbatches.size() > 1) {
-    title += base::concat(" in ", microbatches.size(), " micro-batches");
-  }
-  if (steps.size() > 1) title += base::concat(", in ", steps.size(), " steps");
-  return title;
+  auto message = base::Message{
+      names.size() == 1 ? "{kind} of {name}[ in {microbatches} micro-batches][, in {steps} steps]"
+      : is_of_parameter(kind) ? "{kind} of {count} parameters ({names})[ in {microbatches} "
+                                "micro-batches][, in {steps} steps]"
+                              : "{kind} of {count} tensors ({names})[ in {microbatches} "
+                                "micro-batches][, in {steps} steps]",
+      {{"kind", std::string(kind_name(kind))},
+       {"name", *names.begin()},
+       {"count", names.size()},
+       {"names", list}}};
+  if (microbatches.size() > 1) message.values.emplace_back("microbatches", microbatches.size());
+  if (steps.size() > 1) message.values.emplace_back("steps", steps.size());
+  return render(message);
 }
 
 // What a tensor that is broken shows.
@@ -115,7 +118,8 @@ std::string why_not_judged(const AuditReport& report) {
       if (++unjudged == 1) reason = tensor.reason;
     }
     if (unjudged == 0) continue;
-    return base::concat(base::plural(unjudged, noun), " could not be judged: ", reason);
+    return render({"{tensors} could not be judged: {reason}",
+                   {{"tensors", base::plural(unjudged, noun)}, {"reason", reason}}});
   }
   return "";
 }
@@ -125,28 +129,33 @@ std::string why_not_covered(const StepCoverage& step) {
   for (const auto& [kind, noun] : kNeeded) {
     const auto lacking = step.lacking.find(kind);
     if (lacking == step.lacking.end()) continue;
-    return base::concat("the trace lacks ", base::plural(lacking->second, noun), " of the step");
+    return render({"the trace lacks {tensors} of the step",
+                   {{"tensors", base::plural(lacking->second, noun)}}});
   }
   if (step.unknown_factors > 0) {
-    return base::concat(base::plural(step.unknown_factors, "loss"),
-                        " could not be judged: the run did not record what it multiplied ",
-                        step.unknown_factors == 1 ? "it" : "them", " by, as loss.factor");
+    return render(
+        {"{count:loss} could not be judged: the run did not record what it multiplied "
+         "{count?it|them} by, as loss.factor",
+         {{"count", step.unknown_factors}}});
   }
   const auto unjudged = static_cast<double>(step.unjudged_gradients.size());
   if (unjudged > kMostUnjudgedGradients * static_cast<double>(step.parameters)) {
-    return base::concat("the gradients of ", step.unjudged_gradients.size(), " of ",
-                        base::plural(step.parameters, "parameter"),
-                        " were not judged: ", step.reason);
+    return render({"the gradients of {unjudged} of {all:parameter} were not judged: {reason}",
+                   {{"unjudged", step.unjudged_gradients.size()},
+                    {"all", step.parameters},
+                    {"reason", step.reason}}});
   }
   if (step.without_origin.tensors > 0) {
-    return base::concat("the specification does not say what ",
-                        base::plural(step.without_origin.tensors, "tensor"),
-                        " of the step follow from, such as ", step.without_origin.first);
+    return render(
+        {"the specification does not say what {count:tensor} of the step follow from, such as "
+         "{first}",
+         {{"count", step.without_origin.tensors}, {"first", step.without_origin.first}}});
   }
   if (step.without_loss.tensors > 0) {
-    return base::concat("by the specification the loss does not follow from ",
-                        base::plural(step.without_loss.tensors, "parameter"),
-                        " that get a gradient, such as ", step.without_loss.first);
+    return render(
+        {"by the specification the loss does not follow from {count:parameter} that get a "
+         "gradient, such as {first}",
+         {{"count", step.without_loss.tensors}, {"first", step.without_loss.first}}});
   }
   return "";
 }
@@ -154,8 +163,8 @@ std::string why_not_covered(const StepCoverage& step) {
 // Why the audit decides nothing although nothing is broken, or empty.
 std::string why_inconclusive(std::size_t lost_ranks, const AuditReport& report) {
   if (lost_ranks > 0) {
-    return base::concat(base::plural(lost_ranks, "rank"),
-                        " could not be read, so not every tensor was checked");
+    return render({"{count:rank} could not be read, so not every tensor was checked",
+                   {{"count", lost_ranks}}});
   }
   std::uint64_t unreadable = 0;
   std::string first;
@@ -163,10 +172,11 @@ std::string why_inconclusive(std::size_t lost_ranks, const AuditReport& report) 
     if (tensor.unreadable && ++unreadable == 1) first = tensor.reason;
   }
   if (unreadable > 0) {
-    return base::concat(base::plural(unreadable, "tensor"), " could not be read: ", first);
+    return render(
+        {"{count:tensor} could not be read: {first}", {{"count", unreadable}, {"first", first}}});
   }
   const AuditCoverage& coverage = report.coverage;
-  if (coverage.judged == 0) return "no tensor could be judged";
+  if (coverage.judged == 0) return render({"no tensor could be judged", {}});
   if (report.part) return "";
   if (std::string why = why_not_judged(report); !why.empty()) return why;
   if (coverage.step) {
@@ -174,8 +184,8 @@ std::string why_inconclusive(std::size_t lost_ranks, const AuditReport& report) 
   }
   if (static_cast<double>(coverage.judged) <
       kLeastCoverage * static_cast<double>(coverage.tensors)) {
-    return base::concat("only ", coverage.judged, " of ", base::plural(coverage.tensors, "tensor"),
-                        " could be judged");
+    return render({"only {judged} of {all:tensor} could be judged",
+                   {{"judged", coverage.judged}, {"all", coverage.tensors}}});
   }
   return "";
 }
@@ -199,7 +209,9 @@ void count(AuditedTensor& tensor, AuditCoverage& coverage) {
       ++coverage.zero_within_rounding;
       return;
     case AuditOutcome::kNotJudged:
-      if (tensor.reason.empty()) tensor.reason = "nothing says what it follows from";
+      if (tensor.reason.empty()) {
+        tensor.reason = render({"nothing says what it follows from", {}});
+      }
       ++coverage.not_judged[tensor.reason];
       break;
     case AuditOutcome::kBelowBound:
@@ -285,8 +297,9 @@ void reach_verdict(std::size_t lost_ranks, const trace::Manifest& manifest, Audi
     report.verdict = answer::Verdict::kInconclusive;
     report.why = report.interrupted->describe();
     if (report.findings.empty()) return;
-    report.why += base::concat(
-        "; so far ", to_string(report.tensors[report.findings.front().shown].key), " is broken");
+    const AuditedTensor& first = report.tensors[report.findings.front().shown];
+    report.why = render({"{interruption}; so far {tensor} is broken",
+                         {{"interruption", report.why}, {"tensor", to_string(first.key)}}});
     return;
   }
   if (!report.findings.empty()) {
