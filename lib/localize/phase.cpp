@@ -6,31 +6,15 @@ namespace ttrace::localize {
 
 namespace {
 
-struct PhaseText {
-  std::string_view name;
-  std::string_view description;
-};
-
 // In the order of Phase.
-constexpr PhaseText kTexts[] = {
-    {"parameter", "before the step, parameters"},
-    {"input", "before the step, input data"},
-    {"forward", "forward"},
-    {"loss", "loss"},
-    {"backward", "backward"},
-    {"synchronisation", "backward, gradient synchronisation"},
-    {"grad_norm", "gradient norm"},
-    {"optimizer", "optimizer"},
-};
-static_assert(std::size(kTexts) == static_cast<std::size_t>(Phase::kOptimizer) + 1);
+constexpr std::string_view kNamesOfPhases[] = {"parameter", "input",    "forward",
+                                               "loss",      "backward", "synchronisation",
+                                               "grad_norm", "optimizer"};
+static_assert(std::size(kNamesOfPhases) == static_cast<std::size_t>(Phase::kOptimizer) + 1);
 
 }  // namespace
 
-std::string_view phase_name(Phase phase) { return kTexts[static_cast<std::size_t>(phase)].name; }
-
-std::string_view describe_phase(Phase phase) {
-  return kTexts[static_cast<std::size_t>(phase)].description;
-}
+std::string_view phase_name(Phase phase) { return kNamesOfPhases[static_cast<std::size_t>(phase)]; }
 
 Phase phase_of(const trace::TensorKey& key) {
   using trace::Kind;

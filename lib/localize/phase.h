@@ -20,8 +20,6 @@ enum class Phase {
 
 // Name in the JSON report.
 std::string_view phase_name(Phase phase);
-// "backward, gradient synchronisation": for people.
-std::string_view describe_phase(Phase phase);
 
 Phase phase_of(const trace::TensorKey& key);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/text.h"
 #include "localize/phase.h"
 
 namespace ttrace::localize {
@@ -51,22 +50,6 @@ std::string_view name_of(PlaceKind kind) {
   constexpr std::array<std::string_view, 4> kNames{"module", "between", "synchronisation",
                                                    "optimizer"};
   return kNames.at(static_cast<std::size_t>(kind));
-}
-
-std::string describe_place(const Place& place, std::string_view called_at) {
-  switch (place.kind) {
-    case PlaceKind::kModule:
-      return place.of;
-    case PlaceKind::kBetween:
-      return base::concat("between the modules of ", place.of, called_at.empty() ? "" : " (",
-                          called_at, called_at.empty() ? "" : ")");
-    case PlaceKind::kSynchronisation:
-      return base::concat("the gradient synchronisation", place.of.empty() ? "" : " over ",
-                          place.of);
-    case PlaceKind::kOptimizer:
-      return "the optimizer";
-  }
-  return "";
 }
 
 }  // namespace ttrace::localize

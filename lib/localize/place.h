@@ -38,8 +38,4 @@ Place place_of(const comparison::CompareReport& report, const comparison::Compar
 // Name in JSON: "module", "between", "synchronisation", "optimizer".
 std::string_view name_of(PlaceKind kind);
 
-// "layers.0.attn"; "between the modules of layers.0 (model.py:61 Layer.forward)"; "the gradient
-// synchronisation over tp"; "the optimizer". `called_at`: where the module of the tensor is called.
-std::string describe_place(const Place& place, std::string_view called_at);
-
 }  // namespace ttrace::localize

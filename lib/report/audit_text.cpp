@@ -15,6 +15,7 @@
 #include "report/audit_coverage_text.h"
 #include "report/audit_report.h"
 #include "report/audit_screen.h"
+#include "report/place_words.h"
 #include "report/terminal_text.h"
 #include "report/text_report.h"
 #include "specification/describe.h"
@@ -108,7 +109,7 @@ void write_audit_finding(const AuditReport& report, std::size_t f, const TextSty
   const AuditCheck& check = *tensor.broken_check();
   out << "\n  " << f + 1 << "  " << printable(finding.title) << "   "
       << tensor::to_string(tensor.shape) << " " << dtype_short_name(tensor.dtype) << "   "
-      << localize::describe_phase(localize::phase_of(tensor.key)) << "\n";
+      << describe_phase(localize::phase_of(tensor.key)) << "\n";
   AuditLines lines(style, out);
   if (finding.members.size() > 1) lines.write("shown", to_string(tensor.key));
   if (!check.expected.empty()) lines.write("expected", check.expected);
@@ -125,9 +126,8 @@ void write_audit_finding(const AuditReport& report, std::size_t f, const TextSty
     holds += concat(holds.empty() ? "" : ", ", other.operation);
   }
   if (!holds.empty()) lines.write("holds", holds);
-  lines.write("place",
-              localize::describe_place(localize::place_of(tensor.key, true, finding.axis()),
-                                       finding.called_at));
+  lines.write("place", describe_place(localize::place_of(tensor.key, true, finding.axis()),
+                                      finding.called_at));
   if (!finding.class_name.empty() || !finding.called_at.empty()) {
     lines.write("code", concat(finding.class_name, finding.called_at.empty() ? "" : ", called in ",
                                finding.called_at));

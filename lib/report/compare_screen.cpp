@@ -18,6 +18,7 @@
 #include "report/headline.h"
 #include "report/look_at.h"
 #include "report/notes_text.h"
+#include "report/place_words.h"
 #include "report/screen.h"
 #include "report/terminal_text.h"
 
@@ -183,8 +184,7 @@ void add_start(const CompareReport& report, Screen& screen) {
   }
   if (differing.names.empty()) return;
   screen.add("where",
-             concat(localize::describe_phase(weights ? localize::Phase::kParameter
-                                                     : localize::Phase::kInput),
+             concat(describe_phase(weights ? localize::Phase::kParameter : localize::Phase::kInput),
                     "; ", describe_subject(differing)),
              Screen::Keep::kAlways, 260);
 }
@@ -211,7 +211,7 @@ std::string describe_other(const CompareReport& report, const std::vector<Findin
     append_clause(sentence, who);
     return sentence;
   }
-  std::string text(localize::describe_phase(localize::phase_of(report.results[shown.result].key)));
+  std::string text(describe_phase(localize::phase_of(report.results[shown.result].key)));
   append_clause(text, who);
   return concat(text, ": ", sentence);
 }

@@ -3,15 +3,16 @@
 #include "base/text.h"
 #include "layout/mesh.h"
 #include "localize/phase.h"
+#include "report/place_words.h"
 #include "report/screen.h"
 
 namespace ttrace::report {
 
 std::string describe_spot(const answer::Finding& finding, const trace::TensorKey& shown,
                           const localize::Place& place, bool several) {
-  std::string text(localize::describe_phase(localize::phase_of(shown)));
+  std::string text(describe_phase(localize::phase_of(shown)));
   if (place.kind == localize::PlaceKind::kBetween) {
-    append_clause(text, localize::describe_place(place, finding.called_at));
+    append_clause(text, describe_place(place, finding.called_at));
   } else if (place.kind == localize::PlaceKind::kModule && !several) {
     append_clause(text, trace::module_of(shown));
     if (!finding.class_name.empty()) text += base::concat(" (", finding.class_name, ")");

@@ -10,6 +10,7 @@
 #include "localize/place.h"
 #include "report/answer_text.h"
 #include "report/notes_text.h"
+#include "report/place_words.h"
 #include "report/terminal_text.h"
 
 namespace ttrace::report {
@@ -228,8 +229,7 @@ void write_evidence(const comparison::CompareReport& report, std::size_t index, 
     lines.add("scale", describe_scale(result));
   }
   if (finding.members.size() < 2) {
-    lines.add("place",
-              localize::describe_place(localize::place_of(report, finding), finding.called_at));
+    lines.add("place", describe_place(localize::place_of(report, finding), finding.called_at));
   }
   lines.add("code", describe_code(finding));
   if (!finding.record_next.empty()) {
@@ -247,7 +247,7 @@ void write_findings_of(const comparison::CompareReport& report, const FindingGro
   };
   const comparison::TensorComparison& shown = report.results[report.findings[group.shown].result];
   out << "  " << style.number << "  " << (several ? printable(group.title) : title(group.shown))
-      << "      " << localize::describe_phase(localize::phase_of(shown.key)) << "\n";
+      << "      " << describe_phase(localize::phase_of(shown.key)) << "\n";
   if (several && !style.all) {
     Lines(out, style.width)
         .add("shown", concat(to_string(shown.key), " ", tensor::to_string(shown.shape), " ",

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "report/cause_sentences.h"
 #include "report/localize_screen.h"
+#include "report/place_words.h"
 
 namespace ttrace::report {
 namespace {
@@ -38,7 +39,7 @@ answer::CauseValues common_values(const ToldFinding& finding) {
   answer::CauseValues values{{"whose", describe_subject(finding.tensors)},
                              {"members", std::uint64_t{finding.tensors.names.size()}},
                              {"place", describe_faulty_code(finding)},
-                             {"phase", std::string(localize::describe_phase(finding.phase))},
+                             {"phase", std::string(describe_phase(finding.phase))},
                              {"step", finding.tensors.step},
                              {"reason", finding.reason}};
   if (finding.cause == nullptr || finding.cause->axis.empty()) return values;

@@ -11,6 +11,7 @@
 #include "report/answer_text.h"
 #include "report/localize_report.h"
 #include "report/localize_screen.h"
+#include "report/place_words.h"
 #include "report/screen.h"
 #include "report/terminal_text.h"
 #include "report/text_report.h"

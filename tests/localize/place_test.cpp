@@ -47,15 +47,5 @@ TEST_CASE("a state of the optimizer belongs to the module of its parameter") {
   CHECK(module_of(ttrace::test::make_key("weight", Kind::kParam)) == "(model)");
 }
 
-TEST_CASE("places in words") {
-  CHECK(describe_place({PlaceKind::kModule, "layers.0"}, "model.py:1 f") == "layers.0");
-  CHECK(describe_place({PlaceKind::kBetween, "layers.0"}, "model.py:61 Layer.forward") ==
-        "between the modules of layers.0 (model.py:61 Layer.forward)");
-  CHECK(describe_place({PlaceKind::kBetween, "layers.0"}, "") == "between the modules of layers.0");
-  CHECK(describe_place({PlaceKind::kSynchronisation, "tp"}, "") ==
-        "the gradient synchronisation over tp");
-  CHECK(describe_place({PlaceKind::kOptimizer, ""}, "") == "the optimizer");
-}
-
 }  // namespace
 }  // namespace ttrace::localize::place_test
