@@ -29,6 +29,11 @@ struct Cause {
   std::shared_ptr<const trace::TensorEntry> fits = nullptr;
 };
 
+// A cause whose evidence is this message: the text is the rendered one, and the values are `more`
+// and those of the message, each name once.
+Cause cause_of(std::string name, std::string axis, const base::Message& evidence,
+               double unexplained, CauseValues more = {});
+
 // A cause that was tried and does not fit.
 struct RejectedCause {
   std::string name;

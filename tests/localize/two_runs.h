@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <map>
+#include <regex>
 #include <string>
 #include <vector>
 
+#include "base/message.h"
 #include "engine/compare_traces.h"
 #include "localize/case_for_test.h"
+#include "support/catch.h"
 #include "support/memory_trace.h"
 
 namespace ttrace::localize::test {
@@ -16,6 +19,24 @@ using namespace ttrace::test;  // `test::` in this room means both
 
 using Values = std::vector<double>;
 using Placements = std::map<std::string, trace::Placement>;
+
+// Every number of the evidence is a value, or stands in one.
+inline void check_numbers(const Cause& cause) {
+  INFO(cause.name << ": " << cause.evidence);
+  std::vector<std::string> values;
+  for (const auto& [name, value] : cause.values) {
+    values.push_back(base::render({"{value}", {{"value", value}}}));
+  }
+  const std::regex number("[0-9]+([.][0-9]+)?(e[-+]?[0-9]+)?");
+  for (std::sregex_iterator at(cause.evidence.begin(), cause.evidence.end(), number), end;
+       at != end; ++at) {
+    const std::string text = at->str();
+    CAPTURE(text);
+    CHECK(std::any_of(values.begin(), values.end(), [&text](const std::string& value) {
+      return value.find(text) != std::string::npos;
+    }));
+  }
+}
 
 class TwoRuns {
  public:
@@ -37,7 +58,9 @@ class TwoRuns {
   // Of the first finding; none if there is none.
   std::vector<Cause> causes() const {
     const comparison::CompareReport report = compared();
-    return report.findings.empty() ? std::vector<Cause>{} : report.findings[0].causes;
+    if (report.findings.empty()) return {};
+    for (const Cause& cause : report.findings[0].causes) check_numbers(cause);
+    return report.findings[0].causes;
   }
   std::vector<std::string> names() const {
     std::vector<std::string> found;

@@ -168,33 +168,44 @@ std::optional<BlockMapping> find_block_mapping(const Case& the_case, bool permut
   return std::nullopt;
 }
 
-std::string describe_permutation(const BlockMapping& mapping) {
+base::Message describe_permutation(const BlockMapping& mapping) {
   const std::vector<std::size_t>& source = mapping.source;
-  std::vector<std::size_t> moved;
+  std::vector<std::uint64_t> moved;
   for (std::size_t i = 0; i < source.size(); ++i) {
     if (source[i] != i) moved.push_back(i);
   }
-  const std::size_t n = source.size();
+  const std::uint64_t n = mapping.blocks();
   if (moved.size() == 2) {
-    return base::concat("blocks ", moved[0], " and ", moved[1], " of ", n, " are swapped");
+    return {"blocks {block} and {other_block} of {blocks} are swapped",
+            {{"block", moved[0]}, {"other_block", moved[1]}, {"blocks", n}}};
   }
   if (n % 2 == 0 && source == zigzag(n / 2)) {
-    return base::concat(n, " blocks are in zigzag order over ", n / 2,
-                        " ranks, the reference's in natural order");
+    return {
+        "{blocks} blocks are in zigzag order over {zigzag_over} ranks, the reference's in natural "
+        "order",
+        {{"blocks", n}, {"zigzag_over", n / 2}}};
   }
   if (n % 2 == 0 && source == inverse(zigzag(n / 2))) {
-    return base::concat(n, " blocks are in natural order, the reference's in zigzag order over ",
-                        n / 2, " ranks");
+    return {
+        "{blocks} blocks are in natural order, the reference's in zigzag order over {zigzag_over} "
+        "ranks",
+        {{"blocks", n}, {"zigzag_over", n / 2}}};
   }
-  for (std::size_t a = 2; a <= n / 2; ++a) {
+  for (std::uint64_t a = 2; a <= n / 2; ++a) {
     if (n % a == 0 && source == interleaved(a, n / a)) {
-      return base::concat(n, " blocks are interleaved: ", n / a, " groups of ", a, " for ", a,
-                          " of ", n / a);
+      return {
+          "{blocks} blocks are interleaved: {groups} groups of {group_size} for {group_size} of "
+          "{groups}",
+          {{"blocks", n}, {"groups", n / a}, {"group_size", a}}};
     }
   }
-  std::string text = base::concat(n, " blocks are in the order");
-  for (std::size_t i = 0; i < n && i < kMostBlocksNamed; ++i) text += base::concat(" ", source[i]);
-  return n > kMostBlocksNamed ? text + " ..." : text;
+  std::string blocks;
+  for (std::size_t i = 0; i < n && i < kMostBlocksNamed; ++i) {
+    blocks += base::concat(i > 0 ? " " : "", source[i]);
+  }
+  if (n > kMostBlocksNamed) blocks += " ...";
+  return {"{blocks} blocks are in the order {block_order}",
+          {{"blocks", n}, {"block_order", std::move(blocks)}}};
 }
 
 }  // namespace ttrace::localize

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "localize/causes/trial.h"
@@ -27,8 +26,8 @@ struct BlockMapping {
 // few elements, or one that several blocks of the reference are like, is no evidence.
 std::optional<BlockMapping> find_block_mapping(const Case& the_case, bool permutation);
 
-// "blocks 1 and 2 of 4 are swapped", "the blocks are in zigzag order over 2", "blocks in the order
-// 0 2 1 3".
-std::string describe_permutation(const BlockMapping& mapping);
+// "blocks 1 and 2 of 4 are swapped", "4 blocks are in zigzag order over 2 ranks, the reference's in
+// natural order", "4 blocks are in the order 0 2 1 3".
+base::Message describe_permutation(const BlockMapping& mapping);
 
 }  // namespace ttrace::localize

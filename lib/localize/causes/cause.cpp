@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <iterator>
 
-#include "base/text.h"
+#include "base/message.h"
 
 namespace ttrace::localize {
 
@@ -118,12 +118,17 @@ std::map<std::string, std::string> axes_reduced_over(
             !is_whole(placed(pair, axis))) {
           continue;
         }
-        found.emplace(
-            axis, base::concat("its ", kind_name(kind), " is ",
-                               partial != nullptr
-                                   ? base::concat("a partial ", reduction_name(partial->reduction))
-                                   : std::string("cut"),
-                               " over ", axis));
+        const std::string name(kind_name(kind));
+        if (partial == nullptr) {
+          found.emplace(axis, base::render({"its {kind} is cut over {axis}",
+                                            {{"kind", name}, {"axis", axis}}}));
+        } else {
+          found.emplace(
+              axis, base::render({"its {kind} is a partial {reduction} over {axis}",
+                                  {{"kind", name},
+                                   {"reduction", std::string(reduction_name(partial->reduction))},
+                                   {"axis", axis}}}));
+        }
       }
     }
   }

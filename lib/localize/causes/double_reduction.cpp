@@ -1,6 +1,5 @@
 #include <cmath>
 
-#include "base/text.h"
 #include "localize/causes/trial.h"
 
 namespace ttrace::localize {
@@ -49,13 +48,9 @@ std::vector<Cause> terms_are_sums(const Case& the_case, const trace::TensorEntry
       reject(the_case, "double_reduction", left);
       continue;
     }
-    causes.push_back(
-        {"double_reduction",
-         axis->name,
-         base::concat("each of the ", axis->size, " terms is the reference's sum already ",
-                      describe_left(the_case, left)),
-         relative_to_reference(the_case, left),
-         {{"terms", axis->size}}});
+    causes.push_back(cause_that_leaves(
+        the_case, left, "double_reduction", axis->name,
+        {"each of the {terms} terms is the reference's sum already", {{"terms", axis->size}}}));
   }
   return causes;
 }
@@ -85,16 +80,12 @@ std::vector<Cause> summed_again(const Case& the_case, const trace::TensorEntry& 
       if (!whole) break;
     }
     if (!whole) continue;
-    causes.push_back(
-        {"double_reduction",
-         axis.name,
-         base::concat(describe_factor(fit->scale, kMostOffAxis),
-                      " times the reference, "
-                      "the size of axis ",
-                      axis.name, ", and its param_grad is whole on each of these ranks ",
-                      describe_left(the_case, fit->residual_norm)),
-         relative_to_reference(the_case, fit->residual_norm),
-         {{"terms", axis.size}}});
+    causes.push_back(cause_that_leaves(
+        the_case, fit->residual_norm, "double_reduction", axis.name,
+        {"{multiple} times the reference, the size of axis {axis}, and its param_grad is whole on "
+         "each of these ranks",
+         {{"multiple", describe_factor(fit->scale, kMostOffAxis)}, {"axis", axis.name}}},
+        {{"terms", axis.size}}));
   }
   return causes;
 }

@@ -1,5 +1,5 @@
 #include "base/display_limits.h"
-#include "base/text.h"
+#include "base/message.h"
 #include "layout/mesh.h"
 #include "localize/causes/block_mapping.h"
 
@@ -11,24 +11,26 @@ std::vector<Cause> find_duplicated_shard(const Case& the_case) {
   const tensor::Shape& shape = the_case.reference.view->shape;
   const std::uint64_t length = shape[mapping->dim] / mapping->blocks();
   std::string text;
-  std::size_t wrong = 0;
-  for (std::size_t i = 0; i < mapping->blocks(); ++i) {
+  std::uint64_t wrong = 0;
+  for (std::uint64_t i = 0; i < mapping->blocks(); ++i) {
     if (mapping->source[i] == i) continue;
     if (++wrong > base::kShown.few_names) continue;
     const auto ranks = ranks_in(the_case, slab(shape, mapping->dim, i * length, length));
-    text +=
-        base::concat(text.empty() ? "" : ", ", "block ", i, " of ", mapping->blocks(),
-                     ranks.empty() ? "" : base::concat(" (", layout::describe_ranks(ranks), ")"),
-                     " holds block ", mapping->source[i]);
+    if (!text.empty()) text += ", ";
+    text += base::render({"block {block} of {blocks}[ ({ranks})] holds block {held}",
+                          {{"block", i},
+                           {"blocks", mapping->blocks()},
+                           {"ranks", ranks.empty() ? "" : layout::describe_ranks(ranks)},
+                           {"held", std::uint64_t{mapping->source[i]}}}});
   }
-  if (wrong > base::kShown.few_names)
-    text += base::concat(" and ", wrong - base::kShown.few_names, " more such");
-  return {{"duplicated_shard",
-           "",
-           base::concat("along dimension ", mapping->dim, " ", text, " of the reference ",
-                        describe_left(the_case, mapping->left)),
-           relative_to_reference(the_case, mapping->left),
-           {{"dim", std::uint64_t{mapping->dim}}, {"which", text}}}};
+  if (wrong > base::kShown.few_names) {
+    text = base::render({"{named} and {more} more such",
+                         {{"named", text}, {"more", wrong - base::kShown.few_names}}});
+  }
+  return {cause_that_leaves(the_case, mapping->left, "duplicated_shard", "",
+                            {"along dimension {dim} {which} of the reference",
+                             {{"dim", std::uint64_t{mapping->dim}}, {"which", text}}},
+                            {{"blocks", mapping->blocks()}, {"wrong_blocks", wrong}})};
 }
 
 }  // namespace ttrace::localize

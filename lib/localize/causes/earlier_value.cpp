@@ -7,12 +7,12 @@ namespace {
 
 constexpr std::size_t kMostEarlierTried = 64;
 
-std::string describe_other(const trace::TensorKey& other, const trace::TensorKey& key) {
-  if (other.step != key.step) return base::concat("of step ", other.step);
+base::Message describe_other(const trace::TensorKey& other, const trace::TensorKey& key) {
+  if (other.step != key.step) return {"of step {earlier_step}", {{"earlier_step", other.step}}};
   if (other.microbatch != key.microbatch && other.microbatch) {
-    return base::concat("of micro-batch ", *other.microbatch);
+    return {"of micro-batch {earlier_microbatch}", {{"earlier_microbatch", *other.microbatch}}};
   }
-  return base::concat("of call ", other.call);
+  return {"of call {earlier_call}", {{"earlier_call", other.call}}};
 }
 
 // Whether `other` is the same tensor in an earlier step, or in another micro-batch or call of the
@@ -43,11 +43,9 @@ std::vector<Cause> copies_not_updated(const Case& the_case) {
       axis = copy.axis;
     }
     if (unmoved.empty()) return {};
-    return {{"stale",
-             axis,
-             base::concat("bit for bit the parameter before the step on ", unmoved),
-             0,
-             {{"kept_on", unmoved}}}};
+    return {answer::cause_of(
+        "stale", axis,
+        {"bit for bit the parameter before the step on {kept_on}", {{"kept_on", unmoved}}}, 0)};
   }
   return {};
 }
@@ -62,17 +60,16 @@ std::vector<Cause> find_earlier_value(const Case& the_case) {
   for (const auto* record : the_case.related->alike(key.kind, the_case.result->shape)) {
     if (!is_earlier_value(record->key, key) || record->reference == nullptr) continue;
     if (++tried > kMostEarlierTried) break;
-    const std::string which = describe_other(record->key, key);
+    const base::Message which = describe_other(record->key, key);
+    const answer::CauseValues numbers(which.values.begin(), which.values.end());
     const measure::TensorRef reference = the_case.related->reference(*record);
     if (looks_like(the_case, reference)) {
       const auto left = distance_from(the_case, reference, the_case.candidate);
       if (left && explains(the_case, *left)) {
-        return {{"stale",
-                 "",
-                 base::concat("it is the reference's value ", which, " ",
-                              describe_left(the_case, *left)),
-                 relative_to_reference(the_case, *left),
-                 {{"earlier", which}}}};
+        return {cause_that_leaves(
+            the_case, *left, "stale", "",
+            {"it is the reference's value {earlier}", {{"earlier", base::render(which)}}},
+            numbers)};
       }
       if (left) reject(the_case, "stale", *left);
     }
@@ -84,11 +81,10 @@ std::vector<Cause> find_earlier_value(const Case& the_case) {
     if (moved && *moved == 0) continue;
     const auto left = distance_from(the_case, own, the_case.candidate);
     if (left && *left == 0) {
-      return {{"stale",
-               "",
-               base::concat("it is bit for bit its own value ", which),
-               0,
-               {{"earlier", which}}}};
+      return {answer::cause_of(
+          "stale", "",
+          {"it is bit for bit its own value {earlier}", {{"earlier", base::render(which)}}}, 0,
+          numbers)};
     }
   }
   return {};

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "base/text.h"
+#include "base/message.h"
 #include "layout/mesh.h"
 
 namespace ttrace::localize {
@@ -31,7 +31,8 @@ std::vector<Gradient> gradients_of(const Related& related, std::uint64_t step) {
 
 // The mesh without a name is the one that all tensors have unless they say otherwise.
 std::string describe_mesh_name(const std::string& name) {
-  return name.empty() ? "the default mesh" : base::concat("mesh ", name);
+  return name.empty() ? base::render({"the default mesh", {}})
+                      : base::render({"mesh {mesh}", {{"mesh", name}}});
 }
 
 // √Σ C² over the shards that `counts` says how often to count.
@@ -62,7 +63,8 @@ std::vector<PartNorm> norms_of_parts(const Related& related, std::uint64_t step)
         for (std::uint64_t i = 0; i < layout::mesh_size(mesh); ++i) {
           if (layout::coordinates_at(mesh, i)[a] == c) ranks.insert(layout::rank_at(mesh, i));
         }
-        parts.push_back({base::concat("the gradients of ", mesh.axes[a].name, " ", c),
+        parts.push_back({base::render({"the gradients of {axis} {coordinate}",
+                                       {{"axis", mesh.axes[a].name}, {"coordinate", c}}}),
                          norm(gradients, [&](const Gradient&, const measure::BlockStats& shard) {
                            return std::any_of(
                                shard.owner->ranks.begin(), shard.owner->ranks.end(),
@@ -75,17 +77,18 @@ std::vector<PartNorm> norms_of_parts(const Related& related, std::uint64_t step)
   for (const Gradient& one : gradients) used.insert(one.mesh);
   for (const std::string& mesh : used) {
     if (used.size() < 2) break;
-    parts.push_back({base::concat("the gradients of ", describe_mesh_name(mesh)),
+    const std::string words = describe_mesh_name(mesh);
+    parts.push_back({base::render({"the gradients of {mesh}", {{"mesh", words}}}),
                      norm(gradients, [&](const Gradient& one, const measure::BlockStats&) {
                        return one.mesh == mesh;
                      })});
     if (used.size() == 2) continue;  // the others are those of the other mesh
-    parts.push_back({base::concat("the gradients of all but ", describe_mesh_name(mesh)),
+    parts.push_back({base::render({"the gradients of all but {mesh}", {{"mesh", words}}}),
                      norm(gradients, [&](const Gradient& one, const measure::BlockStats&) {
                        return one.mesh != mesh;
                      })});
   }
-  parts.push_back({"all gradients, each copy of a replica counted",
+  parts.push_back({base::render({"all gradients, each copy of a replica counted", {}}),
                    norm(gradients, [](const Gradient&, const measure::BlockStats& shard) {
                      return shard.owner->ranks.size();
                    })});

@@ -1,7 +1,6 @@
 #include <array>
 #include <cmath>
 
-#include "base/text.h"
 #include "localize/causes/trial.h"
 #include "measure/sections.h"
 #include "tensor/codec.h"
@@ -89,14 +88,13 @@ std::vector<Cause> find_lower_precision(const Case& the_case) {
     const double left = std::max(0.0, error - unit);
     // A later grid is coarser and replaces an earlier one: the coarsest that holds all values
     // counts.
-    causes.assign(1, {"lower_precision",
-                      "",
-                      base::concat("all values are numbers of ", dtype_short_name(grid.dtype), ", ",
-                                   base::short_number(100 * share),
-                                   " % of the reference's are, and the error is ",
-                                   base::short_number(error / unit), " of its ε"),
-                      relative_to_reference(the_case, left),
-                      {{"type", std::string(dtype_short_name(grid.dtype))}}});
+    causes.assign(1, answer::cause_of("lower_precision", "",
+                                      {"all values are numbers of {type}, {percent} % of the "
+                                       "reference's are, and the error is {epsilons} of its ε",
+                                       {{"type", std::string(dtype_short_name(grid.dtype))},
+                                        {"percent", 100 * share},
+                                        {"epsilons", error / unit}}},
+                                      relative_to_reference(the_case, left)));
   }
   return causes;
 }

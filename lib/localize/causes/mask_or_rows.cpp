@@ -66,10 +66,15 @@ std::string describe_index_ranges(const std::vector<std::uint64_t>& indices) {
   return ranges > base::kShown.names ? text + ", ..." : text;
 }
 
-std::string describe_wrong(const Wrong& wrong, std::size_t of, const std::string& what) {
-  return base::concat(base::short_number(100 * wrong.share), " % of the squared error is in ",
-                      wrong.indices.size(), " of ", of, " ", what, " (",
-                      describe_index_ranges(wrong.indices), "), and the others are right");
+base::Message describe_wrong(const Wrong& wrong, std::size_t of, const std::string& what) {
+  return {
+      "{percent} % of the squared error is in {wrong} of {of} {what} ({which}), and the others are "
+      "right",
+      {{"percent", 100 * wrong.share},
+       {"wrong", std::uint64_t{wrong.indices.size()}},
+       {"of", std::uint64_t{of}},
+       {"what", what},
+       {"which", describe_index_ranges(wrong.indices)}}};
 }
 
 std::optional<Cause> other_mask(const Case& the_case, const Profile& profile) {
@@ -80,14 +85,11 @@ std::optional<Cause> other_mask(const Case& the_case, const Profile& profile) {
     reject(the_case, "mask_or_rows", left);
     return std::nullopt;
   }
-  return Cause{"mask_or_rows",
-               "",
-               base::concat("another mask: ", profile.vanished,
-                            " elements are zero that are not in the reference, and ",
-                            profile.appeared, " are not that are zero there; all others agree ",
-                            describe_left(the_case, left)),
-               relative_to_reference(the_case, left),
-               {{"vanished", profile.vanished}, {"appeared", profile.appeared}}};
+  return cause_that_leaves(the_case, left, "mask_or_rows", "",
+                           {"another mask: {vanished} elements are zero that are not in the "
+                            "reference, and {appeared} are "
+                            "not that are zero there; all others agree",
+                            {{"vanished", profile.vanished}, {"appeared", profile.appeared}}});
 }
 
 }  // namespace
@@ -99,7 +101,7 @@ std::vector<Cause> find_mask_or_rows(const Case& the_case) {
   const tensor::Shape& shape = the_case.reference.view->shape;
   std::optional<Cause> best;
   double fewest = 1;
-  const auto consider = [&](const std::vector<double>& d2, const std::string& what) {
+  const auto consider = [&](const std::vector<double>& d2, const base::Message& what) {
     const auto wrong = wrong_indices(d2);
     if (!wrong) return;
     const double left = std::sqrt(wrong->elsewhere2);
@@ -107,22 +109,18 @@ std::vector<Cause> find_mask_or_rows(const Case& the_case) {
     const double part = static_cast<double>(wrong->indices.size()) / static_cast<double>(d2.size());
     if (part >= fewest) return;
     fewest = part;
-    best = Cause{"mask_or_rows",
-                 "",
-                 describe_wrong(*wrong, d2.size(), what),
-                 relative_to_reference(the_case, left),
-                 {{"wrong", std::uint64_t{wrong->indices.size()}},
-                  {"of", std::uint64_t{d2.size()}},
-                  {"which", describe_index_ranges(wrong->indices)},
-                  {"what", what}}};
+    best = answer::cause_of(
+        "mask_or_rows", "", describe_wrong(*wrong, d2.size(), base::render(what)),
+        relative_to_reference(the_case, left), {what.values.begin(), what.values.end()});
   };
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
     std::vector<double> d2;
     for (const SliceSums& slice : profile->slices[dim]) d2.push_back(slice.d2);
-    consider(d2, shape.size() == 1 ? std::string("elements")
-                                   : base::concat("indices along dimension ", dim));
+    consider(d2, shape.size() == 1 ? base::Message{"elements", {}}
+                                   : base::Message{"indices along dimension {dim}",
+                                                   {{"dim", std::uint64_t{dim}}}});
   }
-  consider(profile->rows, "rows of the last dimension");
+  consider(profile->rows, base::Message{"rows of the last dimension", {}});
   if (!best) return {};
   return {*best};
 }

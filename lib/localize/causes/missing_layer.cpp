@@ -56,16 +56,20 @@ std::vector<Cause> find_missing_layer(const std::string& group, const trace::Sou
     for (const std::string& one : where) {
       if (!one.empty()) at += base::concat(at.empty() ? "" : " and ", one);
     }
-    text += base::concat(named > 1 ? ", " : "", prefix, layer,
-                         at.empty() ? " on all ranks" : base::concat(" on ", at));
+    if (named > 1) text += ", ";
+    text += base::render({"{layer} on {where}",
+                          {{"layer", base::concat(prefix, layer)},
+                           {"where", at.empty() ? base::render({"all ranks", {}}) : at}}});
   }
-  if (stages.size() > kMostLayersNamed)
-    text += base::concat(" and ", stages.size() - kMostLayersNamed, " more");
-  return {{"missing_layer",
-           "",
-           base::concat("no rank has ", name, "; there are ", text),
-           0,
-           {{"layer", name}, {"others", text}}}};
+  const std::uint64_t layers = stages.size();
+  if (layers > kMostLayersNamed) {
+    text = base::render(
+        {"{named} and {more} more", {{"named", text}, {"more", layers - kMostLayersNamed}}});
+  }
+  return {answer::cause_of(
+      "missing_layer", "",
+      {"no rank has {layer}; there are {others}", {{"layer", name}, {"others", text}}}, 0,
+      {{"layers_there", layers}})};
 }
 
 }  // namespace ttrace::localize

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "base/text.h"
 #include "localize/causes/cause.h"
 #include "localize/causes/separating_axes.h"
 #include "localize/causes/trial.h"
@@ -56,15 +55,14 @@ std::vector<Cause> find_missing_reduction(const Case& the_case) {
         reject(the_case, "missing_reduction", left);
         continue;
       }
+      const std::string participle = reduction == trace::Reduction::kSum ? "summed" : "averaged";
       causes.push_back(
-          {"missing_reduction",
-           axis,
-           base::concat("the ", reduction_name(reduction),
-                        " of the copies is the reference (what is left: ",
-                        base::short_number(allowed > 0 ? left / allowed : 0), " of the allowed)"),
-           left / norm,
-           {{"reduced",
-             std::string(reduction == trace::Reduction::kSum ? "summed" : "averaged")}}});
+          answer::cause_of("missing_reduction", axis,
+                           {"the {reduction} of the copies is the reference (what is left: {left} "
+                            "of the allowed)",
+                            {{"reduction", std::string(reduction_name(reduction))},
+                             {"left", share_of_allowed(the_case, left)}}},
+                           left / norm, {{"reduced", participle}}));
     }
   }
   return causes;

@@ -1,4 +1,3 @@
-#include "base/text.h"
 #include "layout/mesh.h"
 #include "localize/causes/trial.h"
 
@@ -11,16 +10,14 @@ std::vector<Cause> find_non_finite(const Case& the_case) {
   const auto ranks = ranks_in(the_case, {at, tensor::Shape(at.size(), 1)});
   const double norm = measure::reference_norm(total);
   const double left = measure::difference_norm(total);
-  return {{"non_finite",
-           "",
-           base::concat(total.nonfinite_candidate, " NaN or Inf in the candidate, ",
-                        total.nonfinite_reference, " in the reference, the first that differs at ",
-                        tensor::to_string(at),
-                        ranks.empty() ? "" : base::concat(" on ", layout::describe_ranks(ranks))),
-           norm > 0 ? left / norm : 0,
-           {{"in_candidate", total.nonfinite_candidate},
-            {"in_reference", total.nonfinite_reference},
-            {"first_at", tensor::to_string(at)}}}};
+  base::Message evidence{
+      "{in_candidate} NaN or Inf in the candidate, {in_reference} in the reference, the first that "
+      "differs at {first_at}[ on {first_on}]",
+      {{"in_candidate", total.nonfinite_candidate},
+       {"in_reference", total.nonfinite_reference},
+       {"first_at", tensor::to_string(at)}}};
+  if (!ranks.empty()) evidence.values.emplace_back("first_on", layout::describe_ranks(ranks));
+  return {answer::cause_of("non_finite", "", evidence, norm > 0 ? left / norm : 0)};
 }
 
 }  // namespace ttrace::localize

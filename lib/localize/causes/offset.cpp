@@ -45,16 +45,17 @@ std::optional<Multiple> parameter_of(const Case& the_case, const std::vector<dou
 }
 
 // Rounded to an integer if it is near one, as where a bias was added several times.
-std::string describe_multiple(double factor) {
+double rounded_multiple(double factor) {
   constexpr double kMostOff = 1e-3;
   const double whole = std::round(factor);
   const bool is_whole = std::abs(factor - whole) <= kMostOff && whole != 0;
-  return base::short_number(is_whole ? whole : factor);
+  return is_whole ? whole : factor;
 }
 
 std::string describe_multiple_of(const Multiple& of) {
-  const std::string times = describe_multiple(of.factor);
-  return times == "1" ? of.name : base::concat(times, " times ", of.name);
+  const double times = rounded_multiple(of.factor);
+  if (base::short_number(times) == "1") return of.name;
+  return base::render({"{multiple} times {of}", {{"multiple", times}, {"of", of.name}}});
 }
 
 }  // namespace
@@ -76,14 +77,13 @@ std::vector<Cause> find_offset(const Case& the_case) {
     return {};
   }
   const auto of = parameter_of(the_case, offset);
-  return {{"offset", "",
-           base::concat("the same row is added to all ", rows, " rows",
-                        of ? base::concat(": ", describe_multiple(of->factor), " times ", of->name)
-                           : std::string(),
-                        " ", describe_left(the_case, left)),
-           relative_to_reference(the_case, left),
-           of ? answer::CauseValues{{"rows", rows}, {"added", describe_multiple_of(*of)}}
-              : answer::CauseValues{{"rows", rows}}}};
+  base::Message evidence{"the same row is added to all {rows} rows[: {multiple} times {parameter}]",
+                         {{"rows", rows}}};
+  if (!of) return {cause_that_leaves(the_case, left, "offset", "", evidence)};
+  evidence.values.emplace_back("multiple", rounded_multiple(of->factor));
+  evidence.values.emplace_back("parameter", of->name);
+  return {cause_that_leaves(the_case, left, "offset", "", evidence,
+                            {{"added", describe_multiple_of(*of)}})};
 }
 
 }  // namespace ttrace::localize

@@ -184,13 +184,11 @@ std::vector<Cause> find_operand_order(const Case& the_case) {
     }
     std::string text;
     for (const std::string& order : said) text += base::concat(text.empty() ? "" : ", or ", order);
-    return {{"wrong_order",
-             "",
-             base::concat("the product of the output's gradient and the input, whose ", chunks,
-                          " chunks along dimension 0 are in the order ", text, " ",
-                          describe_left(the_case, left)),
-             relative_to_reference(the_case, left),
-             {{"chunks", chunks}, {"chunk_order", text}}}};
+    return {cause_that_leaves(
+        the_case, left, "wrong_order", "",
+        {"the product of the output's gradient and the input, whose {chunks} chunks along "
+         "dimension {dim} are in the order {chunk_order}",
+         {{"chunks", chunks}, {"dim", std::uint64_t{0}}, {"chunk_order", text}}})};
   }
   return {};
 }

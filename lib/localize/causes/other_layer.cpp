@@ -1,4 +1,3 @@
-#include "base/text.h"
 #include "judge/slices.h"
 #include "localize/causes/trial.h"
 
@@ -25,12 +24,11 @@ std::vector<Cause> other_source(const Case& the_case) {
         distance_from(the_case, the_case.reference, the_case.related->reference(*record));
     if (!distance || *distance > 0 || !of_reference) continue;
     if (*of_reference <= the_case.tolerance.allowed_norm()) continue;
-    return {{"other_layer",
-             "",
-             base::concat("it is bit for bit the run's own output of ", record->key.name,
-                          ", which the reference's is not"),
-             0,
-             {{"source", record->key.name}}}};
+    return {answer::cause_of(
+        "other_layer", "",
+        {"it is bit for bit the run's own output of {source}, which the reference's is not",
+         {{"source", record->key.name}}},
+        0)};
   }
   return {};
 }
@@ -59,12 +57,8 @@ std::vector<Cause> find_other_layer(const Case& the_case) {
       reject(the_case, "other_layer", *left);
       continue;
     }
-    causes.push_back(
-        {"other_layer",
-         "",
-         base::concat("it is the reference's ", other.name, " ", describe_left(the_case, *left)),
-         relative_to_reference(the_case, *left),
-         {{"other", other.name}}});
+    causes.push_back(cause_that_leaves(the_case, *left, "other_layer", "",
+                                       {"it is the reference's {other}", {{"other", other.name}}}));
     break;
   }
   return causes;

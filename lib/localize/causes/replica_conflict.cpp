@@ -2,7 +2,6 @@
 #include <limits>
 
 #include "base/display_limits.h"
-#include "base/text.h"
 #include "localize/causes/replicas_along_axis.h"
 #include "localize/causes/trial.h"
 
@@ -17,28 +16,27 @@ std::vector<Cause> find_replica_conflict(const Case& the_case) {
   const bool replayed = record != nullptr && record->comparison && record->comparison->replay;
   std::string text;
   double least = std::numeric_limits<double>::infinity();
-  std::size_t named = 0;
+  std::uint64_t named = 0;
   for (const CopyOfAxis& copy : copies) {
     if (named == base::kShown.names) break;
     const auto distance = distance_from(the_case, the_case.reference, copy.tensor);
     if (!distance) return {};
     least = std::min(least, *distance);
     ++named;
-    text += base::concat(named > 1 ? ", " : "", copy.words(), " is ");
-    if (!replayed && *distance <= allowed) {
-      text += "within the tolerance of the reference";
-    } else {
-      text += base::concat(base::short_number(relative_to_reference(the_case, *distance)),
-                           " of its norm from the reference");
-    }
+    if (named > 1) text += ", ";
+    text += !replayed && *distance <= allowed
+                ? base::render(
+                      {"{copy} is within the tolerance of the reference", {{"copy", copy.words()}}})
+                : base::render({"{copy} is {distance} of its norm from the reference",
+                                {{"copy", copy.words()},
+                                 {"distance", relative_to_reference(the_case, *distance)}}});
   }
   if (named == 0) return {};
-  if (copies.size() > named) text += base::concat(" and ", copies.size() - named, " more");
-  return {{"replica_conflict",
-           copies.front().axis,
-           std::move(text),
-           relative_to_reference(the_case, least),
-           {{"copies", std::uint64_t{copies.size()}}}}};
+  base::Message evidence{"{copies_told}[ and {copies_more} more]", {{"copies_told", text}}};
+  if (copies.size() > named) evidence.values.emplace_back("copies_more", copies.size() - named);
+  return {answer::cause_of("replica_conflict", copies.front().axis, evidence,
+                           relative_to_reference(the_case, least),
+                           {{"copies", std::uint64_t{copies.size()}}})};
 }
 
 }  // namespace ttrace::localize

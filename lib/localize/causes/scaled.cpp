@@ -99,9 +99,15 @@ bool is_factor(const Case& the_case) {
          the_case.result->shape.empty();
 }
 
-std::string describe_axis(double factor, double uncertainty, const Case& the_case,
-                          std::string& axis) {
-  std::string words;
+// The axis of whose size the factor is, or the inverse: what was added up over it. Empty if none
+// is.
+struct ScaledAxis {
+  std::string name;
+  std::string reduced_over;  // "its param_grad is a partial sum over dp"
+};
+
+ScaledAxis axis_of_factor(double factor, double uncertainty, const Case& the_case) {
+  ScaledAxis axis;
   const trace::Manifest& manifest = the_case.candidate.source->manifest();
   for (const trace::TensorEntry* part : layout::stored_in(*the_case.candidate.view)) {
     for (const trace::MeshAxis& one : manifest.meshes.at(part->mesh).axes) {
@@ -110,13 +116,11 @@ std::string describe_axis(double factor, double uncertainty, const Case& the_cas
       const auto size = static_cast<double>(one.size);
       const double off = std::min(std::abs(factor - size), std::abs(factor - 1 / size) * size);
       if (off > std::max(2 * uncertainty, 1e-3) * size) continue;
-      if (!axis.empty() && axis != one.name) return axis.clear(), "";  // two axes that say the same
-      axis = one.name;
-      words = base::concat(", the ", factor > 1 ? "size" : "inverse of the size", " of axis ", axis,
-                           ": ", reduced->second);
+      if (!axis.name.empty() && axis.name != one.name) return {};  // two axes that say the same
+      axis = {one.name, reduced->second};
     }
   }
-  return words;
+  return axis;
 }
 
 }  // namespace
@@ -173,20 +177,26 @@ std::vector<Cause> find_scaled(const Case& the_case) {
     return {};
   }
   const double uncertainty = uncertainty_of(the_case, stats, fit->residual_norm);
-  std::string axis;
-  const std::string of_axis = describe_axis(fit->scale, uncertainty, the_case, axis);
-  std::string evidence = base::concat(
-      describe_factor(fit->scale, uncertainty), " times the reference", of_axis,
-      " (what is left: ", base::short_number(allowed > 0 ? fit->residual_norm / allowed : 0),
-      " of the allowed)");
-  const double left = fit->residual_norm / measure::reference_norm(stats);
+  const ScaledAxis axis = axis_of_factor(fit->scale, uncertainty, the_case);
+  const bool larger = fit->scale > 1;
   answer::CauseValues values{{"factor", fit->scale},
                              {"times", shortest_factor(fit->scale, uncertainty)}};
-  if (!axis.empty()) {
-    values.emplace_back(
-        "of_axis", base::concat(fit->scale > 1 ? "the size of " : "one over the size of ", axis));
+  base::Message evidence{
+      larger ? "{multiple} times the reference[, the size of axis {axis}: {reduced_over}] (what is "
+               "left: {left} of the allowed)"
+             : "{multiple} times the reference[, the inverse of the size of axis {axis}: "
+               "{reduced_over}] (what is left: {left} of the allowed)",
+      {{"multiple", describe_factor(fit->scale, uncertainty)},
+       {"left", share_of_allowed(the_case, fit->residual_norm)}}};
+  if (!axis.name.empty()) {
+    values.emplace_back("of_axis",
+                        base::render({larger ? "the size of {axis}" : "one over the size of {axis}",
+                                      {{"axis", axis.name}}}));
+    evidence.values.emplace_back("axis", axis.name);
+    evidence.values.emplace_back("reduced_over", axis.reduced_over);
   }
-  return {{"scaled", axis, std::move(evidence), left, std::move(values)}};
+  const double left = fit->residual_norm / measure::reference_norm(stats);
+  return {answer::cause_of("scaled", axis.name, evidence, left, std::move(values))};
 }
 
 }  // namespace ttrace::localize

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "base/display_limits.h"
-#include "base/text.h"
+#include "base/message.h"
 #include "layout/mesh.h"
 #include "localize/causes/trial.h"
 
@@ -51,19 +51,20 @@ std::vector<Cause> find_scaled_by_rank(const Case& the_case) {
   std::string text;
   for (std::size_t i = 0; i < shards.size() && i < base::kShown.names; ++i) {
     const double norm = measure::reference_norm(shards[i].block->stats);
-    text += base::concat(
-        i > 0 ? ", " : "",
-        describe_factor(shards[i].fit.scale, std::max(1e-6, shards[i].fit.residual_norm / norm)),
-        " on ", layout::describe_ranks(shards[i].block->owner->ranks));
+    const double uncertainty = std::max(1e-6, shards[i].fit.residual_norm / norm);
+    if (i > 0) text += ", ";
+    text += base::render({"{multiple} on {ranks}",
+                          {{"multiple", describe_factor(shards[i].fit.scale, uncertainty)},
+                           {"ranks", layout::describe_ranks(shards[i].block->owner->ranks)}}});
   }
-  if (shards.size() > base::kShown.names)
-    text += base::concat(" and ", shards.size() - base::kShown.names, " more");
-  return {{"scaled_by_rank",
-           "",
-           base::concat("every shard is a multiple of the reference: ", text, " ",
-                        describe_left(the_case, left)),
-           relative_to_reference(the_case, left),
-           {{"factors", text}}}};
+  if (shards.size() > base::kShown.names) {
+    text = base::render({"{named} and {more} more",
+                         {{"named", text}, {"more", shards.size() - base::kShown.names}}});
+  }
+  return {cause_that_leaves(
+      the_case, left, "scaled_by_rank", "",
+      {"every shard is a multiple of the reference: {factors}", {{"factors", text}}},
+      {{"least_factor", least->fit.scale}, {"most_factor", most->fit.scale}})};
 }
 
 }  // namespace ttrace::localize

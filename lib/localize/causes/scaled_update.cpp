@@ -1,6 +1,5 @@
 #include <cmath>
 
-#include "base/text.h"
 #include "localize/causes/gradient_parts.h"
 #include "localize/causes/trial.h"
 #include "measure/sections.h"
@@ -90,16 +89,15 @@ std::vector<Cause> find_scaled_update(const Case& the_case) {
     if (std::abs(factor) < kMostLeftOfUpdate * kMostLeftOfUpdate) return {};
     const double uncertainty = left / std::sqrt(sums.rr);
     const std::string clipped = clipped_by(the_case, factor);
-    answer::CauseValues values{{"factor", factor}, {"times", shortest_factor(factor, uncertainty)}};
-    if (!clipped.empty()) values.emplace_back("clipped_by", clipped);
-    return {{"scaled", "",
-             base::concat(
-                 "its update is ", describe_factor(factor, uncertainty), " times the reference's",
-                 clipped.empty()
-                     ? ""
-                     : base::concat(", as if clipped by the norm of ", clipped, " and not of all"),
-                 " (what is left: ", base::short_number(left / error), " of the difference)"),
-             relative_to_reference(the_case, left), std::move(values)}};
+    base::Message evidence{
+        "its update is {multiple} times the reference's[, as if clipped by the norm of "
+        "{clipped_by} "
+        "and not of all] (what is left: {left_of_difference} of the difference)",
+        {{"multiple", describe_factor(factor, uncertainty)}, {"left_of_difference", left / error}}};
+    if (!clipped.empty()) evidence.values.emplace_back("clipped_by", clipped);
+    return {
+        answer::cause_of("scaled", "", evidence, relative_to_reference(the_case, left),
+                         {{"factor", factor}, {"times", shortest_factor(factor, uncertainty)}})};
   }
   return {};
 }

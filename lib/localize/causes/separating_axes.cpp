@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/display_limits.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "layout/mesh.h"
 
@@ -89,7 +90,8 @@ std::string describe_classes(const measure::TensorRef& candidate,
   const trace::Mesh& mesh = mesh_of(candidate, replicas);
   const auto coordinates = coordinates_by_rank(mesh);
   if (replicas.classes.size() > base::kShown.names) {
-    return base::concat(replicas.classes.size(), " groups of ranks");
+    return base::render(
+        {"{groups} groups of ranks", {{"groups", std::uint64_t{replicas.classes.size()}}}});
   }
   const std::vector<std::string> axes = separating_axes(candidate, replicas);
   for (std::size_t a = 0; a < mesh.axes.size() && axes.size() == 1; ++a) {

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "base/functions.h"
-#include "base/text.h"
+#include "base/message.h"
 #include "localize/causes/trial.h"
 
 namespace ttrace::localize {
@@ -15,7 +15,7 @@ constexpr double kSlackOfShift = 3;
 
 struct Shift {
   SliceMap source;
-  std::string how;
+  base::Message how;
 };
 
 double estimate2(const std::vector<SliceSums>& slices, const SliceMap& source) {
@@ -28,9 +28,18 @@ double estimate2(const std::vector<SliceSums>& slices, const SliceMap& source) {
   return left2;
 }
 
-std::string plural_places(std::int64_t by) {
-  const std::int64_t places = std::abs(by);
-  return base::concat(places, places == 1 ? " place" : " places");
+std::uint64_t places_of(std::int64_t by) { return static_cast<std::uint64_t>(std::abs(by)); }
+
+// All slices, or those of each of `chunks` chunks, are moved; `wraps`: around the end.
+base::Message describe_move(std::uint64_t chunks, std::int64_t by, bool wraps) {
+  base::Message how{chunks == 1
+                        ? "all slices are moved {direction} by {places:place}[, around {around}]"
+                        : "the slices of each chunk are moved {direction} by {places:place} within "
+                          "{chunks} chunks[, around {around}]",
+                    {{"direction", by > 0 ? "down" : "up"}, {"places", places_of(by)}}};
+  if (chunks > 1) how.values.emplace_back("chunks", chunks);
+  if (wraps) how.values.emplace_back("around", "the end");
+  return how;
 }
 
 // Slice i of every chunk takes slice i + `by` of the same chunk; at the border it is wrapped, or
@@ -108,11 +117,7 @@ std::vector<Shift> shifts_along(const Case& the_case, std::size_t dim, std::uint
       if (by == 0 || 4 * std::abs(by) > length) continue;
       for (const bool wraps : {true, false}) {
         shifts.push_back(
-            {moved_in_chunks(extent, extent / count, by, wraps),
-             base::concat(count == 1 ? "all slices are" : "the slices of each chunk are", " moved ",
-                          by > 0 ? "down" : "up", " by ", plural_places(by),
-                          count == 1 ? "" : base::concat(" within ", count, " chunks"),
-                          wraps ? ", around the end" : "")});
+            {moved_in_chunks(extent, extent / count, by, wraps), describe_move(count, by, wraps)});
       }
     }
   }
@@ -122,10 +127,12 @@ std::vector<Shift> shifts_along(const Case& the_case, std::size_t dim, std::uint
     SliceMap source = rolled_after_cut(orders, extent, by);
     const Changed changed = changed_by(source);
     if (changed.moved == 0 || changed.unknown > changed.moved) continue;
-    shifts.push_back({std::move(source),
-                      base::concat("rolled by ", plural_places(by),
-                                   " after the cut into the ranks' shards, not before: ",
-                                   changed.moved, " slices at the shards' borders hold another")});
+    base::Message how{
+        "rolled by {places:place} after the cut into the ranks' shards, not before: {slices} "
+        "slices "
+        "at the shards' borders hold another",
+        {{"places", places_of(by)}, {"slices", std::uint64_t{changed.moved}}}};
+    shifts.push_back({std::move(source), std::move(how)});
   }
   return shifts;
 }
@@ -156,16 +163,16 @@ std::vector<Cause> find_shifted(const Case& the_case) {
       // Slices of which the hypothesis says nothing must not be most of the difference.
       const double whole = difference_of(the_case);
       if (found.unknown * found.unknown > whole * whole / 2) continue;
-      const double left = base::hypotenuse(found.left, found.unknown);
-      return {{"shifted",
-               "",
-               base::concat("along dimension ", dim, " ", shift.how,
-                            changed.unknown > 0
-                                ? base::concat(", and of ", changed.unknown, " nothing is known")
-                                : std::string(),
-                            " ", describe_left(the_case, found.left)),
-               relative_to_reference(the_case, left),
-               {{"dim", std::uint64_t{dim}}, {"how", shift.how}}}};
+      base::Message evidence{"along dimension {dim} {how}[, and of {unknown} nothing is known]",
+                             {{"dim", std::uint64_t{dim}}, {"how", base::render(shift.how)}}};
+      if (changed.unknown > 0) {
+        evidence.values.emplace_back("unknown", std::uint64_t{changed.unknown});
+      }
+      Cause cause = cause_that_leaves(the_case, found.left, "shifted", "", evidence,
+                                      {shift.how.values.begin(), shift.how.values.end()});
+      cause.unexplained =
+          relative_to_reference(the_case, base::hypotenuse(found.left, found.unknown));
+      return {std::move(cause)};
     }
   }
   return {};

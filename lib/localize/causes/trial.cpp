@@ -81,11 +81,24 @@ double relative_to_reference(const Case& the_case, double norm) {
   return whole > 0 ? norm / whole : norm;
 }
 
-std::string describe_left(const Case& the_case, double left) {
-  if (the_case.exact) return "(nothing is left)";
+double share_of_allowed(const Case& the_case, double left) {
   const double allowed = the_case.tolerance.allowed_norm();
-  return base::concat("(what is left: ", base::short_number(allowed > 0 ? left / allowed : 0),
-                      " of the allowed)");
+  return allowed > 0 ? left / allowed : 0;
+}
+
+Cause cause_that_leaves(const Case& the_case, double left, std::string name, std::string axis,
+                        const base::Message& evidence, answer::CauseValues more) {
+  Cause cause = answer::cause_of(std::move(name), std::move(axis), evidence,
+                                 relative_to_reference(the_case, left), std::move(more));
+  if (the_case.exact) {
+    cause.evidence = base::render({"{found} (nothing is left)", {{"found", cause.evidence}}});
+    return cause;
+  }
+  const double share = share_of_allowed(the_case, left);
+  cause.evidence = base::render({"{found} (what is left: {left} of the allowed)",
+                                 {{"found", cause.evidence}, {"left", share}}});
+  cause.values.emplace_back("left", share);
+  return cause;
 }
 
 void reject(const Case& the_case, std::string_view name, double left) {

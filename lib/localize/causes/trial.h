@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/message.h"
 #include "localize/causes/cause.h"
 
 namespace ttrace::localize {
@@ -25,8 +26,13 @@ bool explains(const Case& the_case, double left);
 // The norm in units of the reference's, as Cause::unexplained is.
 double relative_to_reference(const Case& the_case, double norm);
 
-// "(what is left: 0.02 of the allowed)"; of integers "(nothing is left)".
-std::string describe_left(const Case& the_case, double left);
+// A cause that leaves an error of this norm. Its evidence ends with "(what is left: 0.02 of the
+// allowed)", which is the value `left`, or for integers with "(nothing is left)".
+Cause cause_that_leaves(const Case& the_case, double left, std::string name, std::string axis,
+                        const base::Message& evidence, answer::CauseValues more = {});
+
+// The error as a share of what the tolerance allows; 0 if it allows none.
+double share_of_allowed(const Case& the_case, double left);
 
 // Adds a hypothesis that left an error of this norm to the causes tried in vain; of several with
 // one name the best counts.

@@ -157,14 +157,10 @@ std::vector<Cause> find_wrong_layout(const Case& the_case) {
         reject(the_case, "wrong_layout_declared", *left);
         continue;
       }
-      fitting.push_back(
-          {"wrong_layout_declared",
-           axis.name,
-           base::concat("it matches if declared as ", rule_of(entry, alternative, nullptr), " ",
-                        describe_left(the_case, *left)),
-           relative_to_reference(the_case, *left),
-           {{"rule", rule_of(entry, alternative, nullptr)}},
-           under(entry, alternative, entry.shape)});
+      fitting.push_back(cause_that_leaves(
+          the_case, *left, "wrong_layout_declared", axis.name,
+          {"it matches if declared as {rule}", {{"rule", rule_of(entry, alternative, nullptr)}}}));
+      fitting.back().fits = under(entry, alternative, entry.shape);
     }
   }
   return first_of(std::move(fitting));
@@ -195,12 +191,11 @@ std::vector<Cause> find_layout_for_shape(const measure::Backend& backend,
         kMostOfShapes, kMostEpsilons * judge::shared_epsilon(*reference.view, *candidate.view));
     if (exact ? measured.total.unequal > 0 : !(left <= allowed * norm)) continue;
     if (measured.total.nonfinite_different > 0 || measured.replicas_differ) continue;
-    fitting.push_back({"wrong_layout_declared",
-                       other.axis,
-                       base::concat("it matches if declared as ", rule_of(entry, other, &shape)),
-                       norm > 0 && !exact ? left / norm : 0,
-                       {{"rule", rule_of(entry, other, &shape)}},
-                       under(entry, other, shape)});
+    fitting.push_back(answer::cause_of(
+        "wrong_layout_declared", other.axis,
+        {"it matches if declared as {rule}", {{"rule", rule_of(entry, other, &shape)}}},
+        norm > 0 && !exact ? left / norm : 0));
+    fitting.back().fits = under(entry, other, shape);
   }
   return first_of(std::move(fitting));
 }

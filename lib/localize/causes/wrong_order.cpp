@@ -1,4 +1,4 @@
-#include "base/text.h"
+#include "base/message.h"
 #include "localize/causes/block_mapping.h"
 
 namespace ttrace::localize {
@@ -21,12 +21,12 @@ bool is_shift(const BlockMapping& mapping, std::uint64_t extent) {
 std::vector<Cause> find_wrong_order(const Case& the_case) {
   const auto mapping = find_block_mapping(the_case, true);
   if (!mapping || is_shift(*mapping, the_case.reference.view->shape[mapping->dim])) return {};
-  return {{"wrong_order",
-           "",
-           base::concat("along dimension ", mapping->dim, " ", describe_permutation(*mapping), " ",
-                        describe_left(the_case, mapping->left)),
-           relative_to_reference(the_case, mapping->left),
-           {{"dim", std::uint64_t{mapping->dim}}, {"order", describe_permutation(*mapping)}}}};
+  const base::Message order = describe_permutation(*mapping);
+  return {
+      cause_that_leaves(the_case, mapping->left, "wrong_order", "",
+                        {"along dimension {dim} {order}",
+                         {{"dim", std::uint64_t{mapping->dim}}, {"order", base::render(order)}}},
+                        {order.values.begin(), order.values.end()})};
 }
 
 }  // namespace ttrace::localize

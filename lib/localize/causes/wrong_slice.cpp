@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
-#include "base/text.h"
+#include "base/message.h"
 #include "layout/mesh.h"
 #include "localize/causes/trial.h"
 
@@ -58,7 +60,7 @@ std::vector<Cause> find_wrong_slice(const Case& the_case) {
     const std::vector<SliceSums>& slices = profile->slices[dim];
     if (ranges.empty() || slices.empty()) continue;
     SliceMap map(shape[dim]);
-    std::string text;
+    std::optional<base::Message> which;
     bool other_offset = false;  // not just another rank's shard
     bool all = true;
     for (const auto& [start, length] : ranges) {
@@ -79,22 +81,27 @@ std::vector<Cause> find_wrong_slice(const Case& the_case) {
       for (std::uint64_t i = 0; i < length; ++i)
         map[start + i] = static_cast<std::int64_t>(*at + i);
       const auto ranks = ranks_in(the_case, slab(shape, dim, start, length));
-      if (!text.empty()) continue;
-      text = base::concat(ranks.empty() ? "a shard" : layout::describe_ranks(ranks), " hold",
-                          ranks.size() > 1 ? "" : "s", " indices ", *at, " to ", *at + length - 1,
-                          " of the reference in the place of ", start, " to ", start + length - 1);
+      if (which) continue;
+      which = base::Message{
+          "{holder} {holders?holds|hold} indices {from} to {to} of the reference in the place of "
+          "{first} to {last}",
+          {{"holder", ranks.empty() ? "a shard" : layout::describe_ranks(ranks)},
+           {"holders", std::max<std::uint64_t>(ranks.size(), 1)},
+           {"from", *at},
+           {"to", *at + length - 1},
+           {"first", start},
+           {"last", start + length - 1}}};
     }
-    if (!all || !other_offset) continue;
+    if (!all || !other_offset || !which) continue;
     const double left = distance_when_mapped(the_case, dim, map).left;
     if (!explains(the_case, left)) {
       reject(the_case, "wrong_slice", left);
       continue;
     }
-    return {{"wrong_slice",
-             "",
-             base::concat("along dimension ", dim, " ", text, " ", describe_left(the_case, left)),
-             relative_to_reference(the_case, left),
-             {{"dim", std::uint64_t{dim}}, {"which", text}}}};
+    return {cause_that_leaves(the_case, left, "wrong_slice", "",
+                              {"along dimension {dim} {which}",
+                               {{"dim", std::uint64_t{dim}}, {"which", base::render(*which)}}},
+                              {which->values.begin(), which->values.end()})};
   }
   return {};
 }

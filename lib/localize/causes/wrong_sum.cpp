@@ -286,6 +286,20 @@ std::string named(const std::vector<Term>& terms, const std::vector<std::size_t>
   return which.size() > base::kShown.names ? text + " ..." : text;
 }
 
+// `weight`: how many times the shard has what it has too much of, if that is a simple number.
+base::Message describe_sum(const std::string& shard, const std::string& lacking,
+                           const std::string& too_much, const std::optional<double>& weight) {
+  if (too_much.empty()) {
+    return {"on {shard} it lacks {lacking}", {{"shard", shard}, {"lacking", lacking}}};
+  }
+  if (!weight) {
+    return {"on {shard} it [lacks {lacking} and ]has another multiple of {too_much}",
+            {{"shard", shard}, {"lacking", lacking}, {"too_much", too_much}}};
+  }
+  return {"on {shard} it [lacks {lacking} and ]has {weight} times {too_much}",
+          {{"shard", shard}, {"lacking", lacking}, {"weight", *weight}, {"too_much", too_much}}};
+}
+
 bool shares(const std::set<std::uint64_t>& a, const std::set<std::uint64_t>& b) {
   return std::any_of(a.begin(), a.end(), [&](std::uint64_t rank) { return b.count(rank) > 0; });
 }
@@ -329,16 +343,14 @@ std::vector<Cause> find_wrong_sum(const Case& the_case) {
     }
     (own_alone ? others_lack : mixed) = true;
     if (!text.empty()) text += "; ";
-    text += base::concat("on ", shard.words);
-    if (!weights.lacking.empty()) text += base::concat(" it lacks ", named(terms, weights.lacking));
+    std::optional<double> weight;
     if (!weights.too_much.empty()) {
       const std::size_t first = weights.too_much.front();
-      const double weight = found->weights[first] / healthy->weights[first];
-      const bool simple = is_simple(weight, sizes_of(the_case, terms.size()));
-      text += base::concat(weights.lacking.empty() ? " it has " : " and has ",
-                           simple ? base::short_number(weight) + " times " : "another multiple of ",
-                           named(terms, weights.too_much));
+      weight = found->weights[first] / healthy->weights[first];
+      if (!is_simple(*weight, sizes_of(the_case, terms.size()))) weight.reset();
     }
+    text += base::render(describe_sum(shard.words, named(terms, weights.lacking),
+                                      named(terms, weights.too_much), weight));
   }
   const double left = std::sqrt(left2);
   const std::string first = text.substr(0, text.find("; "));
@@ -349,11 +361,9 @@ std::vector<Cause> find_wrong_sum(const Case& the_case) {
   const char* name = others_lack && !mixed ? "missing_reduction"
                      : the_case.conflict   ? "replica_conflict"
                                            : "wrong_sum";
-  return {{name,
-           axis,
-           base::concat("a sum of raw gradients: ", text, " ", describe_left(the_case, left)),
-           relative_to_reference(the_case, left),
-           {{"lacks", first}}}};
+  return {cause_that_leaves(the_case, left, name, axis,
+                            {"a sum of raw gradients: {sums}", {{"sums", text}}},
+                            {{"lacks", first}})};
 }
 
 }  // namespace ttrace::localize

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "base/text.h"
+#include "base/message.h"
 #include "layout/mesh.h"
 #include "localize/causes/trial.h"
 
@@ -32,20 +32,27 @@ bool is_range(const std::vector<std::uint64_t>& indices) {
   return indices.back() - indices.front() + 1 == indices.size();
 }
 
-std::string describe_zeros(const Case& the_case, const Zeros& zeros) {
+base::Message describe_zeros(const Case& the_case, const Zeros& zeros) {
   const std::uint64_t extent = the_case.reference.view->shape[zeros.dim];
   const std::uint64_t first = zeros.slices.front();
   const std::uint64_t last = zeros.slices.back();
   const auto ranks =
       ranks_in(the_case, slab(the_case.reference.view->shape, zeros.dim, first, last - first + 1));
-  const bool some = !ranks.empty() && is_range(zeros.slices);
-  return base::concat(zeros.slices.size(), " of ", extent, " indices along dimension ", zeros.dim,
-                      first == last            ? " is zero, number "
-                      : is_range(zeros.slices) ? " are zero, "
-                                               : " are zero, the first is ",
-                      first,
-                      first < last && is_range(zeros.slices) ? base::concat(" to ", last) : "",
-                      some ? base::concat(" on ", layout::describe_ranks(ranks)) : "");
+  base::Message found{
+      first == last
+          ? "{zero} of {extent} indices along dimension {dim} is zero, number {first}[ on "
+            "{zero_on}]"
+      : is_range(zeros.slices)
+          ? "{zero} of {extent} indices along dimension {dim} are zero, {first} to {last}[ on "
+            "{zero_on}]"
+          : "{zero} of {extent} indices along dimension {dim} are zero, the first is {first}",
+      {{"zero", std::uint64_t{zeros.slices.size()}},
+       {"extent", extent},
+       {"dim", std::uint64_t{zeros.dim}},
+       {"first", first},
+       {"last", last}}};
+  if (!ranks.empty()) found.values.emplace_back("zero_on", layout::describe_ranks(ranks));
+  return found;
 }
 
 }  // namespace
@@ -53,7 +60,7 @@ std::string describe_zeros(const Case& the_case, const Zeros& zeros) {
 std::vector<Cause> find_zeroed(const Case& the_case) {
   const measure::TileStats& total = the_case.measurement->total;
   if (!the_case.exact && total.sum_c2 == 0 && total.finite > 0 && total.nonfinite_different == 0) {
-    return {{"zeroed", "", "all of it is zero, and the reference is not", 0}};
+    return {answer::cause_of("zeroed", "", {"all of it is zero, and the reference is not", {}}, 0)};
   }
   const Profile* profile = profile_of(the_case);
   if (profile == nullptr || profile->vanished == 0) return {};
@@ -67,15 +74,13 @@ std::vector<Cause> find_zeroed(const Case& the_case) {
   const std::uint64_t extent = zeros ? the_case.reference.view->shape[zeros->dim] : 0;
   const bool tail = zeros && is_range(zeros->slices) && zeros->slices.back() + 1 == extent &&
                     zeros->slices.size() < extent;
-  const std::string what =
+  const base::Message found =
       zeros ? describe_zeros(the_case, *zeros)
-            : base::concat(profile->vanished, " of ", the_case.measurement->total.elements,
-                           " elements are zero, and the reference's are not");
-  return {{tail ? "truncated" : "zeroed",
-           "",
-           base::concat(what, " ", describe_left(the_case, left)),
-           relative_to_reference(the_case, left),
-           {{"which", what}}}};
+            : base::Message{"{zero} of {elements} elements are zero, and the reference's are not",
+                            {{"zero", profile->vanished},
+                             {"elements", the_case.measurement->total.elements}}};
+  return {cause_that_leaves(the_case, left, tail ? "truncated" : "zeroed", "", found,
+                            {{"which", base::render(found)}})};
 }
 
 }  // namespace ttrace::localize
