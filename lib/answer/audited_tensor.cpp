@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/message.h"
+
 namespace ttrace::answer {
 
 std::string_view check_result_name(CheckResult result) {
@@ -33,7 +35,7 @@ void AuditCheck::require_bound(bool equal_bits) {
   // Comparisons with NaN are false.
   if (allowed < expected_norm && std::isfinite(share())) return;
   result = CheckResult::kBelowBound;
-  reason = kBelowBoundReason;
+  reason = base::render({kBelowBoundReason, {}});
 }
 
 const AuditCheck* AuditedTensor::broken_check() const {

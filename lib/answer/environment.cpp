@@ -1,20 +1,23 @@
 #include "answer/environment.h"
 
-#include "base/text.h"
+#include "base/message.h"
 
 namespace ttrace::answer {
 
 std::string Interruption::describe() const {
   if (missing.empty()) {
-    return base::concat("interrupted after ", measured, " of ", base::plural(of, "tensor"));
+    return base::render(
+        {"interrupted after {measured} of {of:tensor}", {{"measured", measured}, {"of", of}}});
   }
+  const std::uint64_t left = of - measured;
   if (missing == kApart) {
-    return base::concat(of - measured, " of ", base::plural(of, "tensor"),
-                        of - measured == 1 ? " lies" : " lie",
-                        " apart: no part has all rank files that are needed for ",
-                        of - measured == 1 ? "it" : "them");
+    return base::render(
+        {"{left} of {of:tensor} {left?lies|lie} apart: no part has all rank files "
+         "that are needed for {left?it|them}",
+         {{"left", left}, {"of", of}}});
   }
-  return base::concat(missing, ", with ", of - measured, " of ", base::plural(of, "tensor"));
+  return base::render({"{missing}, with {left} of {of:tensor}",
+                       {{"missing", missing}, {"left", left}, {"of", of}}});
 }
 
 }  // namespace ttrace::answer

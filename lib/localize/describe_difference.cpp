@@ -6,6 +6,7 @@
 
 #include "base/display_limits.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "layout/mesh.h"
 #include "localize/explain.h"
@@ -15,27 +16,34 @@ namespace ttrace::localize {
 namespace {
 
 using base::concat;
+using base::render;
 using judge::Slice;
 
 std::string describe_slice(const Slice& slice, const tensor::Shape& shape) {
   const tensor::Box box = tensor::hull(slice.boxes);
   switch (slice.what) {
-    case Slice::What::kShard:
-      return concat("the shard ", tensor::to_string(box),
-                    slice.part.empty() ? "" : concat(" (", slice.part, ")"),
-                    slice.ranks.empty() ? "" : concat(" of rank ", slice.ranks.front()));
+    case Slice::What::kShard: {
+      base::Message shard{"the shard {box}[ ({part})][ of rank {rank}]",
+                          {{"box", tensor::to_string(box)}, {"part", slice.part}}};
+      if (!slice.ranks.empty()) shard.values.emplace_back("rank", slice.ranks.front());
+      return render(shard);
+    }
     case Slice::What::kBlock: {
       const std::uint64_t first = box.origin[slice.dim];
       const std::uint64_t last = first + box.extent[slice.dim] - 1;
-      return concat(first == last ? concat("index ", first) : concat(first, " to ", last), " of ",
-                    shape[slice.dim], " along dimension ", slice.dim);
+      return render({first == last ? "index {first} of {extent} along dimension {dim}"
+                                   : "{first} to {last} of {extent} along dimension {dim}",
+                     {{"first", first},
+                      {"last", last},
+                      {"extent", shape[slice.dim]},
+                      {"dim", std::uint64_t{slice.dim}}}});
     }
     case Slice::What::kElement:
-      return concat("the element ", tensor::to_string(box.origin));
+      return render({"the element {at}", {{"at", tensor::to_string(box.origin)}}});
     case Slice::What::kScale:
       return tensor::volume(box) == tensor::element_count(shape)
-                 ? "its scale"
-                 : concat("the scale of ", tensor::to_string(box));
+                 ? render({"its scale", {}})
+                 : render({"the scale of {box}", {{"box", tensor::to_string(box)}}});
   }
   return "";
 }
@@ -43,17 +51,17 @@ std::string describe_slice(const Slice& slice, const tensor::Shape& shape) {
 std::string describe_slice_error(const Slice& slice) {
   const double allowed = slice.tolerance.allowed_norm();
   if (slice.what == Slice::What::kElement || !(slice.reference_norm > 0)) {
-    return concat("|d| = ", base::short_number(slice.difference_norm), ", allowed ",
-                  base::short_number(allowed));
+    return render({"|d| = {difference}, allowed {allowed}",
+                   {{"difference", slice.difference_norm}, {"allowed", allowed}}});
   }
+  const double error = slice.difference_norm / slice.reference_norm;
+  const double most = allowed / slice.reference_norm;
   if (slice.what == Slice::What::kScale) {
-    return concat("all of it ",
-                  base::short_number(100 * slice.difference_norm / slice.reference_norm),
-                  " % too large or small, where rounding makes ",
-                  base::short_number(100 * allowed / slice.reference_norm), " % at most");
+    return render(
+        {"all of it {percent} % too large or small, where rounding makes {most} % at most",
+         {{"percent", 100 * error}, {"most", 100 * most}}});
   }
-  return concat("error ", base::short_number(slice.difference_norm / slice.reference_norm),
-                " of its norm, allowed ", base::short_number(allowed / slice.reference_norm));
+  return render({"error {error} of its norm, allowed {most}", {{"error", error}, {"most", most}}});
 }
 
 }  // namespace
@@ -61,11 +69,11 @@ std::string describe_slice_error(const Slice& slice) {
 std::string describe_slices(const judge::SliceJudgement& slices, const tensor::Shape& shape) {
   if (slices.found.empty()) return "";
   const Slice& worst = slices.found.front();
-  std::string text = concat(describe_slice(worst, shape), ": ", describe_slice_error(worst));
-  if (slices.beyond > 1) {
-    text += concat("; and ", base::plural(slices.beyond - 1, "more part"));
-  }
-  return text;
+  base::Message told{
+      "{slice}: {error}[; and {more:more part}]",
+      {{"slice", describe_slice(worst, shape)}, {"error", describe_slice_error(worst)}}};
+  if (slices.beyond > 1) told.values.emplace_back("more", std::uint64_t{slices.beyond - 1});
+  return render(told);
 }
 
 namespace {
@@ -89,15 +97,10 @@ std::vector<std::size_t> indices_with_error(const std::vector<double>& errors, d
   return order;
 }
 
-std::string describe_dimension(std::size_t dim, std::size_t dims, bool one) {
-  if (dims == 2) return dim == 0 ? (one ? "row " : "rows ") : (one ? "column " : "columns ");
-  return one ? "index " : "indices ";
-}
-
 std::string describe_ranges(const std::vector<std::size_t>& indices, const tensor::Shape& shape,
                             std::size_t dim) {
   std::string text;
-  std::size_t ranges = 0;
+  std::uint64_t ranges = 0;
   for (std::size_t i = 0; i < indices.size(); ++ranges) {
     const std::size_t first = indices[i];
     while (i + 1 < indices.size() && indices[i + 1] == indices[i] + 1) ++i;
@@ -105,10 +108,20 @@ std::string describe_ranges(const std::vector<std::size_t>& indices, const tenso
     if (ranges >= base::kShown.few_names) continue;
     text += concat(ranges > 0 ? ", " : "", first, last > first ? concat(" to ", last) : "");
   }
-  if (ranges > base::kShown.few_names)
-    text += concat(" and ", ranges - base::kShown.few_names, " more places");
-  return concat(describe_dimension(dim, shape.size(), indices.size() == 1), text, " of ",
-                shape[dim], shape.size() == 2 ? "" : concat(" along dimension ", dim));
+  base::Message told{
+      shape.size() != 2
+          ? "{indices?index|indices} {which}[ and {more} more places] of {extent} along dimension "
+            "{dim}"
+      : dim == 0 ? "{indices?row|rows} {which}[ and {more} more places] of {extent}"
+                 : "{indices?column|columns} {which}[ and {more} more places] of {extent}",
+      {{"indices", std::uint64_t{indices.size()}},
+       {"which", text},
+       {"extent", shape[dim]},
+       {"dim", std::uint64_t{dim}}}};
+  if (ranges > base::kShown.few_names) {
+    told.values.emplace_back("more", ranges - base::kShown.few_names);
+  }
+  return render(told);
 }
 
 }  // namespace
@@ -127,8 +140,10 @@ std::string rows_with_error(const measure::TensorRef& reference,
     if (held.empty()) continue;
     double share = 0;
     for (const std::size_t index : held) share += errors[dim][index];
-    text += concat(text.empty() ? "" : "; ", base::short_number(100 * share / all),
-                   " % of the squared error in ", describe_ranges(held, shape, dim));
+    if (!text.empty()) text += "; ";
+    text +=
+        render({"{percent} % of the squared error in {where}",
+                {{"percent", 100 * share / all}, {"where", describe_ranges(held, shape, dim)}}});
   }
   return text;
 }
@@ -177,15 +192,20 @@ std::string describe_values(const measure::TensorRef& reference,
   const measure::Measurement& measured = result.comparison->measurement;
   if (measured.total.elements != 1) return "";
   try {
-    std::string text = concat("reference ", value_of(reference, result.exact), ", candidate ");
-    if (!measured.replicas_differ) return concat(text, value_of(candidate, result.exact));
-    bool first = true;
-    for (const std::vector<std::uint64_t>& ranks : measured.replicas->classes) {
-      text += concat(first ? "" : ", ", value_of(as_on(candidate, ranks.front()), result.exact),
-                     " on ", layout::describe_ranks(ranks));
-      first = false;
+    std::string of_candidate;
+    if (measured.replicas_differ) {
+      for (const std::vector<std::uint64_t>& ranks : measured.replicas->classes) {
+        if (!of_candidate.empty()) of_candidate += ", ";
+        of_candidate += render({"{value} on {ranks}",
+                                {{"value", value_of(as_on(candidate, ranks.front()), result.exact)},
+                                 {"ranks", layout::describe_ranks(ranks)}}});
+      }
+    } else {
+      of_candidate = value_of(candidate, result.exact);
     }
-    return text;
+    return render(
+        {"reference {reference}, candidate {candidate}",
+         {{"reference", value_of(reference, result.exact)}, {"candidate", of_candidate}}});
   } catch (const base::InputError&) {
     return "";
   }

@@ -6,6 +6,7 @@
 
 #include "base/display_limits.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "localize/causes/separating_axes.h"
 #include "localize/explain.h"
@@ -15,6 +16,7 @@ namespace ttrace::localize {
 namespace {
 
 using base::concat;
+using base::render;
 
 double mean_square(const measure::TileStats& stats) {
   return stats.finite == 0 ? 0 : stats.sum_d2 / static_cast<double>(stats.finite);
@@ -32,20 +34,23 @@ std::string describe_held(const trace::TensorEntry& entry, const std::string& ax
 }
 
 std::string describe_nonfinite(const measure::TileStats& stats) {
-  std::string text =
-      concat(stats.nonfinite_candidate, " NaN or Inf in the candidate, ", stats.nonfinite_reference,
-             " in the reference, ", stats.nonfinite_different, " of them not the same");
+  base::Message told{
+      "{in_candidate} NaN or Inf in the candidate, {in_reference} in the reference, {different} of "
+      "them not the same[, first at {first_at}]",
+      {{"in_candidate", stats.nonfinite_candidate},
+       {"in_reference", stats.nonfinite_reference},
+       {"different", stats.nonfinite_different}}};
   if (stats.first_nonfinite_difference) {
-    text += concat(", first at ", tensor::to_string(*stats.first_nonfinite_difference));
+    told.values.emplace_back("first_at", tensor::to_string(*stats.first_nonfinite_difference));
   }
-  return text;
+  return render(told);
 }
 
 // "all of 2 of 4 shards, ranks {1, 3}" or "128 of 256 elements of 1 of 4 shards, rank 1".
 std::string describe_nonfinite_shards(const measure::Measurement& measurement) {
   std::uint64_t elements = 0;
   std::uint64_t differing = 0;
-  std::size_t shards = 0;
+  std::uint64_t shards = 0;
   std::set<std::uint64_t> ranks;
   for (const measure::BlockStats& block : measurement.blocks) {
     if (block.stats.nonfinite_different == 0) continue;
@@ -55,19 +60,22 @@ std::string describe_nonfinite_shards(const measure::Measurement& measurement) {
     ranks.insert(block.owner->ranks.begin(), block.owner->ranks.end());
   }
   if (shards == 0) return "";
-  return concat("; ",
-                differing == elements
-                    ? std::string("all")
-                    : concat(differing, " of ", base::plural(elements, "element")),
-                " of ", shards, " of ", base::plural(measurement.blocks.size(), "shard"), ", ",
-                layout::describe_ranks({ranks.begin(), ranks.end()}));
+  return render({differing == elements
+                     ? "all of {shards} of {of:shard}, {ranks}"
+                     : "{differing} of {elements:element} of {shards} of {of:shard}, {ranks}",
+                 {{"differing", differing},
+                  {"elements", elements},
+                  {"shards", shards},
+                  {"of", std::uint64_t{measurement.blocks.size()}},
+                  {"ranks", layout::describe_ranks({ranks.begin(), ranks.end()})}}});
 }
 
 std::string describe_boxes(const std::vector<tensor::Box>& boxes) {
-  std::string text = tensor::to_string(boxes[0]);
-  if (boxes.size() == 2) text += concat(" and ", tensor::to_string(boxes[1]));
-  if (boxes.size() > 2) text += concat(" and ", boxes.size() - 1, " more boxes");
-  return text;
+  const std::string first = tensor::to_string(boxes[0]);
+  if (boxes.size() == 1) return first;
+  if (boxes.size() == 2) return concat(first, " and ", tensor::to_string(boxes[1]));
+  return render({"{first} and {more} more boxes",
+                 {{"first", first}, {"more", std::uint64_t{boxes.size() - 1}}}});
 }
 
 std::string named_part(const trace::TensorEntry& part, const trace::TensorKey& whole) {
@@ -75,17 +83,18 @@ std::string named_part(const trace::TensorEntry& part, const trace::TensorKey& w
   return words.empty() ? part.key.name : words;
 }
 
-std::string percent_of(double share) { return concat(base::short_number(100 * share), " %"); }
-
 std::string describe_shard(const measure::BlockStats& block) {
-  return concat(block.owner->ranks.empty() ? std::string("in padding")
-                                           : concat("on rank ", block.owner->ranks.front()),
-                " (", block.owner->part.empty() ? "" : concat(block.owner->part, ", "),
-                describe_boxes(block.owner->boxes), ")");
+  const measure::RankBoxes& owner = *block.owner;
+  base::Message told{
+      owner.ranks.empty() ? "in padding ([{part}, ]{boxes})" : "on rank {rank} ([{part}, ]{boxes})",
+      {{"part", owner.part}, {"boxes", describe_boxes(owner.boxes)}}};
+  if (!owner.ranks.empty()) told.values.emplace_back("rank", owner.ranks.front());
+  return render(told);
 }
 
 std::string describe_elements(const measure::TileStats& stats) {
-  return concat(stats.unequal, " of ", stats.elements, " elements differ");
+  return render({"{unequal} of {elements} elements differ",
+                 {{"unequal", stats.unequal}, {"elements", stats.elements}}});
 }
 
 // Every shard's share of the squared error, or of the four with most of it.
@@ -102,24 +111,30 @@ std::string describe_shares(const measure::Measurement& measurement) {
     return describe_elements(measurement.total);
   }
   const auto share = [all](const measure::BlockStats& block) { return block.stats.sum_d2 / all; };
-  const std::string of = concat(differing.size(), " of ", blocks.size(), " shards differ, ",
-                                describe_elements(measurement.total));
+  const std::string of = render({"{differing} of {shards} shards differ, {elements}",
+                                 {{"differing", std::uint64_t{differing.size()}},
+                                  {"shards", std::uint64_t{blocks.size()}},
+                                  {"elements", describe_elements(measurement.total)}}});
   const bool evenly = share(*differing.front()) * static_cast<double>(blocks.size()) <= 2;
   if (differing.size() > base::kShown.names && evenly) {
-    return concat("spread evenly: no shard has more than ", percent_of(share(*differing.front())),
-                  " of the squared error; ", of);
+    return render(
+        {"spread evenly: no shard has more than {percent} % of the squared error; {differing}",
+         {{"percent", 100 * share(*differing.front())}, {"differing", of}}});
   }
   std::string text;
   double named = 0;
   for (std::size_t i = 0; i < differing.size() && i < base::kShown.names; ++i) {
     named += share(*differing[i]);
-    text += concat(i > 0 ? ", " : "", percent_of(share(*differing[i])),
-                   i > 0 ? " " : " of the squared error ", describe_shard(*differing[i]));
+    text += render(
+        {i > 0 ? ", {percent} % {shard}" : "{percent} % of the squared error {shard}",
+         {{"percent", 100 * share(*differing[i])}, {"shard", describe_shard(*differing[i])}}});
   }
+  base::Message told{"{shares}[, {others} % on others]; {differing}",
+                     {{"shares", text}, {"differing", of}}};
   if (differing.size() > base::kShown.names) {
-    text += concat(", ", percent_of(std::max(0.0, 1 - named)), " on others");
+    told.values.emplace_back("others", 100 * std::max(0.0, 1 - named));
   }
-  return concat(text, "; ", of);
+  return render(told);
 }
 
 }  // namespace
@@ -132,20 +147,20 @@ std::string describe_merging(const trace::Source& candidate, const trace::Tensor
   } catch (const base::InputError& error) {
     return error.what();  // an index that cannot be read
   }
-  std::size_t shards = 0;
+  std::uint64_t shards = 0;
   std::set<tensor::Shape> shapes;
   for (const layout::Block& block : plan.blocks) {
     shapes.insert(block.held.dataset_shape());
     for (const layout::Term& term : block.terms) shards += term.ranks.size();
   }
-  std::string text = concat(shards, " × ");
-  if (shapes.empty()) {
-    text += "[]";
-  } else {
-    text += tensor::to_string(*shapes.rbegin());
-    if (shapes.size() > 1) text += concat(" down to ", tensor::to_string(*shapes.begin()));
+  base::Message merging{"{shards} × {largest}[ down to {smallest}] -> {whole}",
+                        {{"shards", shards},
+                         {"largest", shapes.empty() ? "[]" : tensor::to_string(*shapes.rbegin())},
+                         {"whole", tensor::to_string(entry.shape)}}};
+  if (shapes.size() > 1) {
+    merging.values.emplace_back("smallest", tensor::to_string(*shapes.begin()));
   }
-  text += concat(" -> ", tensor::to_string(entry.shape));
+  std::string text = render(merging);
   for (const trace::MeshAxis& axis : mesh.axes) {
     if (axis.size == 1) continue;
     const auto found = entry.placements.find(axis.name);
@@ -165,42 +180,56 @@ std::string describe_view(const trace::Source& candidate, const layout::View& vi
   const std::vector<const trace::TensorEntry*> entries = layout::stored_in(view);
   std::string first = describe_merging(candidate, *entries.front());
   if (std::holds_alternative<layout::Stored>(view.how)) return first;
-  const char* how = std::holds_alternative<layout::Sum>(view.how)          ? "the sum of "
-                    : std::holds_alternative<layout::Transposed>(view.how) ? "transposed: "
-                    : entries.size() > 1                                   ? "made of "
-                                                                           : "cut from ";
-  std::string text = concat(tensor::to_string(view.shape), " ", how);
+  std::string parts;
   for (std::size_t i = 0; i < entries.size() && i < base::kShown.names; ++i) {
-    text += concat(i > 0 ? ", " : "", named_part(*entries[i], view.key));
+    parts += concat(i > 0 ? ", " : "", named_part(*entries[i], view.key));
   }
-  if (entries.size() > base::kShown.names) text += concat(", ... ", entries.size(), " in all");
   const bool alike = std::all_of(entries.begin(), entries.end(), [&](const auto* entry) {
     return describe_merging(candidate, *entry) == first;
   });
-  return concat(text, "; ", !alike ? "the first " : entries.size() > 1 ? "each " : "", first);
+  base::Message made{std::holds_alternative<layout::Sum>(view.how)
+                         ? "{shape} the sum of {parts}[, ... {all} in all]; [{whose} ]{merging}"
+                     : std::holds_alternative<layout::Transposed>(view.how)
+                         ? "{shape} transposed: {parts}[, ... {all} in all]; [{whose} ]{merging}"
+                     : entries.size() > 1
+                         ? "{shape} made of {parts}[, ... {all} in all]; [{whose} ]{merging}"
+                         : "{shape} cut from {parts}[, ... {all} in all]; [{whose} ]{merging}",
+                     {{"shape", tensor::to_string(view.shape)},
+                      {"parts", parts},
+                      {"whose", !alike               ? "the first"
+                                : entries.size() > 1 ? "each"
+                                                     : ""},
+                      {"merging", first}}};
+  if (entries.size() > base::kShown.names) {
+    made.values.emplace_back("all", std::uint64_t{entries.size()});
+  }
+  return render(made);
 }
 
 std::string describe_where(const measure::TensorRef& candidate,
                            const comparison::TensorComparison& result) {
   const measure::Measurement& measurement = result.comparison->measurement;
   if (result.outcome == judge::Outcome::kReplicaConflict) {
-    return concat(describe_classes(candidate, measurement.replicas),
-                  " hold different values, and should be replicas");
+    return render({"{classes} hold different values, and should be replicas",
+                   {{"classes", describe_classes(candidate, measurement.replicas)}}});
   }
   if (measurement.total.nonfinite_different > 0) {
-    return concat(describe_nonfinite(measurement.total), describe_nonfinite_shards(measurement));
+    return render({"{values}[; {shards}]",
+                   {{"values", describe_nonfinite(measurement.total)},
+                    {"shards", describe_nonfinite_shards(measurement)}}});
   }
   return describe_shares(measurement);
 }
 
 std::string describe_shapes(const trace::Source& reference, const layout::View& of_reference,
                             const trace::Source& candidate, const layout::View& of_candidate) {
-  const auto side = [](const char* who, const trace::Source& source, const layout::View& view) {
-    return concat(who, tensor::to_string(view.shape), " ", dtype_short_name(view.dtype), " (",
+  const auto side = [](const trace::Source& source, const layout::View& view) {
+    return concat(tensor::to_string(view.shape), " ", dtype_short_name(view.dtype), " (",
                   describe_view(source, view), ")");
   };
-  return concat(side("reference ", reference, of_reference), "; ",
-                side("candidate ", candidate, of_candidate));
+  return render({"reference {reference}; candidate {candidate}",
+                 {{"reference", side(reference, of_reference)},
+                  {"candidate", side(candidate, of_candidate)}}});
 }
 
 namespace {

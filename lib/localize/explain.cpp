@@ -7,6 +7,7 @@
 
 #include "base/display_limits.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "localize/causes/cause.h"
 #include "localize/dataflow_index.h"
@@ -19,6 +20,7 @@ namespace {
 
 using answer::RejectedCause;
 using base::concat;
+using base::render;
 using comparison::TensorComparison;
 using judge::Outcome;
 
@@ -28,46 +30,41 @@ const trace::Module* recorded_module_of(const ModuleGraph& graph, const trace::T
   return graph.find(trace::module_of_value(key.name));
 }
 
-std::string describe_dependency(const TensorComparison& dependency,
-                                const TensorComparison& finding) {
+base::Message describe_dependency(const TensorComparison& dependency,
+                                  const TensorComparison& finding) {
   const bool same_name = dependency.key.name == finding.key.name;
   const bool is_param = finding.key.kind == trace::Kind::kMainGrad ||
                         finding.key.kind == trace::Kind::kParamAfterStep ||
                         finding.key.kind == trace::Kind::kParamGrad;
-  std::string who = same_name ? (is_param ? "of the same parameter" : "of the same module")
-                              : concat("of ", dependency.key.name);
-  std::string how;
+  std::vector<std::pair<std::string_view, base::Message::Value>> values{
+      {"kind", std::string(kind_name(dependency.key.kind))},
+      {"whose", !same_name ? dependency.key.name
+                : is_param ? render({"the same parameter", {}})
+                           : render({"the same module", {}})}};
   switch (dependency.outcome) {
     case Outcome::kMatch:
-      how = "matches";
-      break;
+      return {"{kind} of {whose} matches", std::move(values)};
     case Outcome::kBelowNoiseFloor:
-      how = "is below the noise floor";
-      break;
+      return {"{kind} of {whose} is below the noise floor", std::move(values)};
     case Outcome::kSkippedByRule:
-      how = "was skipped";
-      break;
+      return {"{kind} of {whose} was skipped", std::move(values)};
     case Outcome::kRoutingFlip:
-      how = "differs near ties alone";
-      break;
+      return {"{kind} of {whose} differs near ties alone", std::move(values)};
     case Outcome::kAfterRoutingFlip:
     case Outcome::kNotJudged:
-      how = "was not judged";
-      break;
+      return {"{kind} of {whose} was not judged", std::move(values)};
     case Outcome::kNotRecorded:
-      how = "was not recorded";
-      break;
+      return {"{kind} of {whose} was not recorded", std::move(values)};
     default:
-      how = concat("is ", outcome_name(dependency.outcome));
-      break;
+      values.emplace_back("outcome", std::string(outcome_name(dependency.outcome)));
+      return {"{kind} of {whose} is {outcome}", std::move(values)};
   }
-  return concat(kind_name(dependency.key.kind), " ", who, " ", how);
 }
 
 std::string describe_before(const std::vector<std::size_t>& depends_on,
                             const TensorComparison& finding,
                             const std::vector<TensorComparison>& results) {
-  if (depends_on.empty()) return "nothing that was recorded comes before it";
+  if (depends_on.empty()) return render({"nothing that was recorded comes before it", {}});
   std::vector<std::size_t> named = depends_on;
   // Tensors that did not match come first, then near ones, and last the model's own inputs, on
   // which
@@ -79,13 +76,14 @@ std::string describe_before(const std::vector<std::size_t>& depends_on,
   std::stable_sort(named.begin(), named.end(),
                    [&room](std::size_t a, std::size_t b) { return room(a) < room(b); });
   // Micro-batches have the same description, and are counted.
-  std::vector<std::pair<std::string, std::size_t>> said;
+  std::vector<std::pair<std::string, std::uint64_t>> said;
   for (const std::size_t i : named) {
-    std::string words = describe_dependency(results[i], finding);
+    std::string words = render(describe_dependency(results[i], finding));
     if (const layout::ViewPtr& view = results[i].candidate; view != nullptr) {
       for (const auto& [axis, placement] : layout::stored_in(*view).front()->placements) {
         if (!std::holds_alternative<trace::Partial>(placement)) continue;
-        words += concat(" as a ", to_string(placement), " over ", axis);
+        words = render({"{tensor} as a {placement} over {axis}",
+                        {{"tensor", words}, {"placement", to_string(placement)}, {"axis", axis}}});
       }
     }
     const auto known = std::find_if(said.begin(), said.end(),
@@ -97,13 +95,17 @@ std::string describe_before(const std::vector<std::size_t>& depends_on,
     }
   }
   std::string text;
-  std::size_t more = named.size();
+  std::uint64_t more = named.size();
   for (std::size_t i = 0; i < said.size() && i < base::kShown.names; ++i) {
-    text += concat(text.empty() ? "" : "; ", said[i].first);
-    if (said[i].second > 1) text += concat(" (", said[i].second, " of them)");
-    more -= said[i].second;
+    const auto& [words, times] = said[i];
+    if (!text.empty()) text += "; ";
+    text += times > 1
+                ? render({"{tensor} ({times} of them)", {{"tensor", words}, {"times", times}}})
+                : words;
+    more -= times;
   }
-  return more > 0 ? concat(text, "; and ", more, " more") : text;
+  return more > 0 ? render({"{tensors}; and {more} more", {{"tensors", text}, {"more", more}}})
+                  : text;
 }
 
 // The most findings whose tensors rows_of() reads again.

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/text.h"
+#include "base/message.h"
 #include "tensor/dtype.h"
 
 namespace ttrace::localize {
@@ -109,8 +109,8 @@ void leave_growth_unjudged(const Dataflow& flow, comparison::CompareReport& out)
     if (result.outcome == Outcome::kMatch) continue;
     ++out.growth.tensors;
     result.outcome = Outcome::kNotJudged;
-    result.reason = base::concat("off by ", base::short_number(times),
-                                 " times what is allowed without noise runs");
+    result.reason = base::render(
+        {"off by {times} times what is allowed without noise runs", {{"times", times}}});
   }
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "answer/audited_tensor.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "localize/localization.h"
 
@@ -100,8 +101,8 @@ class Isolation {
     }
     if (const auto inputs = wrong_inputs_.find(module); inputs != wrong_inputs_.end()) {
       found.verdict = answer::Verdict::kInconclusive;
-      found.reason =
-          base::concat("its input ", to_string(inputs->second.front()), " differs under the plan");
+      found.reason = base::render({"its input {input} differs under the plan",
+                                   {{"input", to_string(inputs->second.front())}}});
       return found;
     }
     const auto wrong = wrong_.find(module);
@@ -111,7 +112,8 @@ class Isolation {
         if (inside.empty() || module_of(key) != module) {
           found.wrong.push_back(key);
         } else {
-          found.reason = base::concat("what is wrong comes from ", inside, ", which is inside it");
+          found.reason = base::render(
+              {"what is wrong comes from {module}, which is inside it", {{"module", inside}}});
         }
       }
     }
@@ -127,11 +129,11 @@ class Isolation {
       found.reason.clear();
     } else if (gradients != wrong_gradients_.end()) {
       found.verdict = answer::Verdict::kInconclusive;
-      found.reason = base::concat("the gradient of its output differs: ",
-                                  to_string(gradients->second.front()));
+      found.reason = base::render({"the gradient of its output differs: {gradient}",
+                                   {{"gradient", to_string(gradients->second.front())}}});
     } else if (!has_output_.contains(module)) {
       found.verdict = answer::Verdict::kInconclusive;
-      found.reason = "its output is not recorded (TTRACE_KINDS needs output)";
+      found.reason = base::render({"its output is not recorded (TTRACE_KINDS needs output)", {}});
     }
     return found;
   }

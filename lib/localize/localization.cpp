@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/display_limits.h"
+#include "base/message.h"
 #include "base/text.h"
 
 namespace ttrace::localize {
@@ -61,19 +62,20 @@ std::string describe_left_out(const ReportedComparison& comparison) {
   add("--kind", kinds);
   add("--step", steps);
   if (comparison.common) by.emplace_back("--common");
-  if (by.empty()) by.emplace_back("rules that skip");
+  if (by.empty()) by.push_back(base::render({"rules that skip", {}}));
   if (by.size() > base::kShown.few_names) {
     const std::size_t rest = by.size() - base::kShown.few_names;
     by.resize(base::kShown.few_names);
     by.push_back(base::concat(rest, " more"));
   }
-  return base::concat(comparison.skipped, " of ", base::plural(comparison.tensors, "tensor"),
-                      comparison.skipped == 1 ? " was" : " were", " left out (", list_of(by), ")");
+  return base::render(
+      {"{skipped} of {tensors:tensor} {skipped?was|were} left out ({by})",
+       {{"skipped", comparison.skipped}, {"tensors", comparison.tensors}, {"by", list_of(by)}}});
 }
 
 std::string describe_local(const std::vector<AuditedTensor>& local) {
   std::vector<std::string> holding;
-  std::map<std::string, std::size_t> broken;  // by kind and reason
+  std::map<std::string, std::uint64_t> broken;  // by kind and reason
   std::vector<std::string> unknown;
   double worst = 0;
   for (const AuditedTensor& tensor : local) {
@@ -97,19 +99,25 @@ std::string describe_local(const std::vector<AuditedTensor>& local) {
   }
   std::string text;
   if (!holding.empty()) {
-    text = base::concat(list_of(holding),
-                        holding.size() > 1 ? " follow from their own inputs (worst "
-                                           : " follows from its own inputs (worst ",
-                        base::short_number(worst), " of the bound)");
+    text =
+        base::render({"{tensors} {kinds?follows from its|follow from their} own inputs (worst "
+                      "{worst} of the bound)",
+                      {{"tensors", list_of(holding)},
+                       {"kinds", std::uint64_t{holding.size()}},
+                       {"worst", worst}}});
   }
+  const auto add = [&text](const std::string& clause) {
+    text += base::concat(text.empty() ? "" : "; ", clause);
+  };
   for (const auto& [what, tensors] : broken) {
-    text += base::concat(text.empty() ? "" : "; ", what);
-    if (tensors > 1) text += base::concat(" (", tensors, " tensors)");
+    add(tensors > 1
+            ? base::render({"{what} ({tensors} tensors)", {{"what", what}, {"tensors", tensors}}})
+            : what);
   }
   if (!unknown.empty()) {
-    text += base::concat(text.empty() ? "" : "; ", list_of(unknown), " could not be replayed");
+    add(base::render({"{tensors} could not be replayed", {{"tensors", list_of(unknown)}}}));
   }
-  return text.empty() ? "nothing of this module could be replayed" : text;
+  return text.empty() ? base::render({"nothing of this module could be replayed", {}}) : text;
 }
 
 }  // namespace ttrace::localize

@@ -10,13 +10,13 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "localize/causes/separating_axes.h"
 
 namespace ttrace::localize {
 namespace {
 
-using base::concat;
 using comparison::MicrobatchMismatch;
 using comparison::TensorComparison;
 using judge::Outcome;
@@ -250,19 +250,25 @@ std::optional<MicrobatchMismatch> lacking_microbatches(const trace::Manifest& re
 
 std::string describe_mismatch(const MicrobatchMismatch& mismatch) {
   if (!mismatch.axis.empty()) {
-    return concat("the ", mismatch.axis,
-                  " ranks recorded different data under the same micro-batch numbers");
+    return base::render(
+        {"the {axis} ranks recorded different data under the same micro-batch numbers",
+         {{"axis", mismatch.axis}}});
   }
   if (mismatch.swapped.empty()) {
     const bool counts = mismatch.reference.size() != mismatch.candidate.size();
     if (!counts) {
-      return concat("the candidate has micro-batches ", base::numbers_in_words(mismatch.candidate),
-                    " in step ", mismatch.step, ", the reference ",
-                    base::numbers_in_words(mismatch.reference));
+      return base::render(
+          {"the candidate has micro-batches {candidate} in step {step}, the reference {reference}",
+           {{"candidate", base::numbers_in_words(mismatch.candidate)},
+            {"step", mismatch.step},
+            {"reference", base::numbers_in_words(mismatch.reference)}}});
     }
-    return concat("the candidate has ", mismatch.candidate.size(),
-                  mismatch.candidate.size() == 1 ? " micro-batch" : " micro-batches", " in step ",
-                  mismatch.step, ", the reference ", mismatch.reference.size());
+    return base::render(
+        {"the candidate has {candidate} {candidate?micro-batch|micro-batches} in step "
+         "{step}, the reference {reference}",
+         {{"candidate", std::uint64_t{mismatch.candidate.size()}},
+          {"step", mismatch.step},
+          {"reference", std::uint64_t{mismatch.reference.size()}}}});
   }
   std::vector<std::uint64_t> candidate;
   std::vector<std::uint64_t> reference;
@@ -270,33 +276,40 @@ std::string describe_mismatch(const MicrobatchMismatch& mismatch) {
     candidate.push_back(own);
     reference.push_back(other);
   }
-  return concat("micro-batches ", base::numbers_in_words(candidate), " of the candidate are ",
-                base::numbers_in_words(reference), " of the reference");
+  return base::render(
+      {"micro-batches {candidate} of the candidate are {reference} of the reference",
+       {{"candidate", base::numbers_in_words(candidate)},
+        {"reference", base::numbers_in_words(reference)}}});
 }
 
 std::string describe_numbers(const MicrobatchMismatch& mismatch) {
-  return concat("candidate ", base::numbers_in_words(mismatch.candidate), ", reference ",
-                base::numbers_in_words(mismatch.reference));
+  return base::render({"candidate {candidate}, reference {reference}",
+                       {{"candidate", base::numbers_in_words(mismatch.candidate)},
+                        {"reference", base::numbers_in_words(mismatch.reference)}}});
 }
 
 std::string remedy_of(const MicrobatchMismatch& mismatch) {
   if (!mismatch.axis.empty()) {
-    return concat("say trace(dp_axis=\"", mismatch.axis,
-                  "\") where its ranks are dealt samples of their own, or give "
-                  "tracer.microbatch(n) the number n that the same data has in the reference. If "
-                  "they are meant to get the same data, they did not");
+    return base::render(
+        {"say trace(dp_axis=\"{axis}\") where its ranks are dealt samples of their own, or give "
+         "tracer.microbatch(n) the number n that the same data has in the reference. If they are "
+         "meant to get the same data, they did not",
+         {{"axis", mismatch.axis}}});
   }
   if (!mismatch.swapped.empty()) {
-    return "number them alike: trace(interleaved=True) where data-parallel ranks are dealt "
-           "micro-batches in turn, and otherwise tracer.microbatch(n) with the number n that the "
-           "same data has in the reference. If the numbers are right, the ranks got each other's "
-           "data";
+    return base::render(
+        {"number them alike: trace(interleaved=True) where data-parallel ranks are dealt "
+         "micro-batches in turn, and otherwise tracer.microbatch(n) with the number n that the "
+         "same "
+         "data has in the reference. If the numbers are right, the ranks got each other's data",
+         {}});
   }
-  return concat(
-      "let both take the same ones: a reference on one process takes those of all data-parallel "
-      "ranks, one after the other or as one batch (tracer.microbatch([0, 1, ...], dim=0)). What "
-      "belongs to no micro-batch can be compared meanwhile: --kind param main_grad grad_norm "
-      "param_after_step");
+  return base::render(
+      {"let both take the same ones: a reference on one process takes those of all data-parallel "
+       "ranks, one after the other or as one batch (tracer.microbatch({numbers}, dim=0)). What "
+       "belongs to no micro-batch can be compared meanwhile: --kind param main_grad grad_norm "
+       "param_after_step",
+       {{"numbers", "[0, 1, ...]"}}});
 }
 
 }  // namespace ttrace::localize
