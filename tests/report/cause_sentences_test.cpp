@@ -7,9 +7,15 @@
 #include <sstream>
 
 #include "report/cause_words.h"
+#include "report/finding_groups.h"
 #include "report/headline.h"
+#include "report/json/compare_report_json.h"
+#include "report/json/reported_comparison.h"
+#include "report/junit.h"
 #include "report/localize_screen.h"
 #include "report/look_at.h"
+#include "report/markdown.h"
+#include "report/sample_report.h"
 #include "support/catch.h"
 
 namespace ttrace::report::cause_sentences_test {
@@ -162,6 +168,51 @@ TEST_CASE("every cause reads well with one, some and all members, on one and sev
         }
       }
     }
+  }
+}
+
+// The names in a template.
+std::set<std::string> names_in(std::string_view text) {
+  std::set<std::string> names;
+  const std::regex name("\\{([a-z_]+)");
+  const std::string all(text);
+  for (std::sregex_iterator at(all.begin(), all.end(), name), end; at != end; ++at) {
+    names.insert((*at)[1]);
+  }
+  return names;
+}
+
+// A cause with the values that the template names, and no words of its own.
+answer::Cause sample_cause(const SentenceTemplate& one) {
+  answer::Cause cause{std::string(one.cause), "tp", "EVIDENCE", 0, sample_values(), nullptr};
+  const std::set<std::string> names = names_in(one.text);
+  std::erase_if(cause.values, [&](const auto& value) { return !names.contains(value.first); });
+  return cause;
+}
+
+TEST_CASE("every cause is said from its values alone, from JSON too, in Markdown and JUnit") {
+  const answer::CauseValues common{
+      {"whose", "the output of fc"}, {"members", std::uint64_t{1}}, {"axis", "tp"}};
+  for (const SentenceTemplate& one : sentence_templates()) {
+    const answer::Cause cause = sample_cause(one);
+    CAPTURE(one.text);
+    comparison::CompareReport report = test::diverged_report();
+    report.findings[0].causes = {cause};
+    const std::string sentence = Headlines(report).of(group_findings(report).front());
+    check_sentence(sentence);
+    CHECK_FALSE(contains(sentence, "EVIDENCE"));
+    answer::CauseValues values = common;
+    values.insert(values.end(), cause.values.begin(), cause.values.end());
+    const std::string expected = filled(one.text, values).value_or("");
+    CHECK(sentence_of(cause, common) == expected);
+
+    const std::string json = json_text(report);
+    const localize::ReportedComparison read = parse_reported(json, "report.json");
+    REQUIRE(read.findings.size() == 1);
+    CHECK(read.findings[0].headline == sentence);
+    CHECK(sentence_of(read.findings[0].causes.at(0), common) == expected);
+    CHECK(contains(markdown(json, "report.json"), markdown_text(sentence)));
+    CHECK(contains(junit(json, "report.json"), sentence));
   }
 }
 
