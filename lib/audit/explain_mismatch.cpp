@@ -71,16 +71,6 @@ comparison::TensorComparison record_of(const trace::TensorEntry& entry) {
   return record;
 }
 
-// Causes speak of the reference; here the value expected from the run itself takes its place.
-void speak_of_expected(std::string& evidence) {
-  constexpr std::string_view kReference = "the reference";
-  const std::string expected = base::render({"the expected value", {}});
-  for (std::size_t at = evidence.find(kReference); at != std::string::npos;
-       at = evidence.find(kReference, at)) {
-    evidence.replace(at, kReference.size(), expected);
-  }
-}
-
 }  // namespace
 
 measure::TensorRef expected_tensor(const trace::Source& run, const trace::TensorEntry& entry,
@@ -109,6 +99,7 @@ void explain_mismatch(const trace::Source& run, const trace::TensorEntry& entry,
     the_case.reference = expected;
     the_case.candidate = recorded;
     the_case.measurement = &measured;
+    the_case.is_expected_value = true;
     the_case.tolerance.rule = judge::Rule::kReplay;
     the_case.tolerance.epsilon = judge::shared_epsilon(*expected.view, *recorded.view);
     the_case.tolerance.multiplier = 1;
@@ -138,7 +129,6 @@ void explain_mismatch(const trace::Source& run, const trace::TensorEntry& entry,
           });
       tensor.causes.insert(place, std::move(*narrow));
     }
-    for (answer::Cause& cause : tensor.causes) speak_of_expected(cause.evidence);
   } catch (const base::InputError&) {
     // It could be read a moment ago. The finding stands without a cause.
   }

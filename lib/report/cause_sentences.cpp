@@ -61,6 +61,9 @@ const std::vector<SentenceTemplate>& sentence_templates() {
       {"padding_with_gradient", "{told}"},
       {"missing_layer", "no rank has {layer}; there are {others}"},
       {"non_finite",
+       "{whose} {members?has|have} {in_candidate} NaN or infinities, and {reference} "
+       "{in_reference}[, {place}]"},
+      {"non_finite",
        "{whose} {members?has|have} {in_candidate} NaN or infinities, and the reference "
        "{in_reference}[, {place}]"},
       {"mask_or_rows",

@@ -267,7 +267,7 @@ TEST_CASE("a mean that was taken for a sum is named by its factor") {
   const audit::AuditedTensor& shown = report.tensors[report.findings.front().shown];
   REQUIRE(shown.causes.size() == 1);
   CHECK(shown.causes.front().name == "scaled");
-  CHECK(shown.causes.front().evidence.starts_with("2 times"));
+  CHECK(shown.causes.front().evidence.starts_with("2 times the expected value"));
 }
 
 TEST_CASE("causes that were tried and do not fit are listed, the nearest first") {

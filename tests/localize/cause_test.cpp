@@ -1,5 +1,9 @@
 #include "localize/causes/cause.h"
 
+#include <algorithm>
+#include <cmath>
+#include <variant>
+
 #include "base/error.h"
 #include "localize/case_for_test.h"
 #include "support/catch.h"
@@ -43,6 +47,35 @@ TEST_CASE("of several causes the one that leaves least over comes first") {
   CHECK(causes[0].axis == "tp");
   CHECK(causes[1].axis == "dp");
   CHECK(causes[0].unexplained < causes[1].unexplained);
+}
+
+TEST_CASE("where a run is judged by itself, no evidence speaks of a reference") {
+  std::vector<double> not_a_number = kReference;
+  not_a_number[5] = std::nan("");
+  std::vector<double> half_twice = kReference;
+  std::copy_n(kReference.begin(), 32, half_twice.begin() + 32);
+  const auto has = [](const std::string& text, const char* words) {
+    return text.find(words) != std::string::npos;
+  };
+  for (const auto& candidate :
+       {test::times(0.5, kReference), std::vector<double>(64, 0.0), not_a_number, half_twice}) {
+    Scene scene(test::make_mesh({{"tp", 2}}), kReference);
+    scene.hold_everywhere(candidate);
+    Case the_case = scene.the_case();
+    for (const bool is_expected_value : {false, true}) {
+      the_case.is_expected_value = is_expected_value;
+      const std::vector<Cause> causes = find_causes(the_case);
+      REQUIRE(causes.size() == 1);
+      CAPTURE(causes[0].evidence);
+      CHECK(has(causes[0].evidence, "the expected value") == is_expected_value);
+      CHECK(has(causes[0].evidence, "the reference") != is_expected_value);
+      for (const auto& [name, value] : causes[0].values) {
+        const auto* const text = std::get_if<std::string>(&value);
+        if (text != nullptr && is_expected_value) CHECK_FALSE(has(*text, "the reference"));
+        if (name == "reference") CHECK(is_expected_value);
+      }
+    }
+  }
 }
 
 TEST_CASE("a rank that is lost between two looks is an input error") {

@@ -81,6 +81,7 @@ answer::CauseValues sample_values() {
           {"others", "layers.2 on pp 1"},
           {"in_candidate", two},
           {"in_reference", std::uint64_t{0}},
+          {"reference", "the expected value"},
           {"first_at", "[1]"},
           {"what", "rows of the last dimension"},
           {"vanished", two},

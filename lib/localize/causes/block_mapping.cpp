@@ -181,13 +181,13 @@ base::Message describe_permutation(const BlockMapping& mapping) {
   }
   if (n % 2 == 0 && source == zigzag(n / 2)) {
     return {
-        "{blocks} blocks are in zigzag order over {zigzag_over} ranks, the reference's in natural "
+        "{blocks} blocks are in zigzag order over {zigzag_over} ranks, {reference}'s in natural "
         "order",
         {{"blocks", n}, {"zigzag_over", n / 2}}};
   }
   if (n % 2 == 0 && source == inverse(zigzag(n / 2))) {
     return {
-        "{blocks} blocks are in natural order, the reference's in zigzag order over {zigzag_over} "
+        "{blocks} blocks are in natural order, {reference}'s in zigzag order over {zigzag_over} "
         "ranks",
         {{"blocks", n}, {"zigzag_over", n / 2}}};
   }

@@ -27,7 +27,7 @@ struct BlockMapping {
 std::optional<BlockMapping> find_block_mapping(const Case& the_case, bool permutation);
 
 // "blocks 1 and 2 of 4 are swapped", "4 blocks are in zigzag order over 2 ranks, the reference's in
-// natural order", "4 blocks are in the order 0 2 1 3".
+// natural order", "4 blocks are in the order 0 2 1 3". For rendered_for().
 base::Message describe_permutation(const BlockMapping& mapping);
 
 }  // namespace ttrace::localize

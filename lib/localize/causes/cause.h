@@ -65,6 +65,8 @@ struct Case {
   // Other tensors of both runs, and the record of this one; null where there are none to look at.
   const Related* related = nullptr;
   const comparison::TensorComparison* result = nullptr;
+  // A run is judged by itself: the other side is no reference, but the value expected of the run.
+  bool is_expected_value = false;
   // Causes that were tried in vain are added here, the nearest first; may be null.
   std::vector<RejectedCause>* rejected = nullptr;
   // Made when a finder first asks for it (profile_of).

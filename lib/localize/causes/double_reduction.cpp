@@ -50,7 +50,7 @@ std::vector<Cause> terms_are_sums(const Case& the_case, const trace::TensorEntry
     }
     causes.push_back(cause_that_leaves(
         the_case, left, "double_reduction", axis->name,
-        {"each of the {terms} terms is the reference's sum already", {{"terms", axis->size}}}));
+        {"each of the {terms} terms is {reference}'s sum already", {{"terms", axis->size}}}));
   }
   return causes;
 }
@@ -82,7 +82,7 @@ std::vector<Cause> summed_again(const Case& the_case, const trace::TensorEntry& 
     if (!whole) continue;
     causes.push_back(cause_that_leaves(
         the_case, fit->residual_norm, "double_reduction", axis.name,
-        {"{multiple} times the reference, the size of axis {axis}, and its param_grad is whole on "
+        {"{multiple} times {reference}, the size of axis {axis}, and its param_grad is whole on "
          "each of these ranks",
          {{"multiple", describe_factor(fit->scale, kMostOffAxis)}, {"axis", axis.name}}},
         {{"terms", axis.size}}));

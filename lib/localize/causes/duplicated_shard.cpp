@@ -28,7 +28,7 @@ std::vector<Cause> find_duplicated_shard(const Case& the_case) {
                          {{"named", text}, {"more", wrong - base::kShown.few_names}}});
   }
   return {cause_that_leaves(the_case, mapping->left, "duplicated_shard", "",
-                            {"along dimension {dim} {which} of the reference",
+                            {"along dimension {dim} {which} of {reference}",
                              {{"dim", std::uint64_t{mapping->dim}}, {"which", text}}},
                             {{"blocks", mapping->blocks()}, {"wrong_blocks", wrong}})};
 }

@@ -43,8 +43,8 @@ std::vector<Cause> copies_not_updated(const Case& the_case) {
       axis = copy.axis;
     }
     if (unmoved.empty()) return {};
-    return {answer::cause_of(
-        "stale", axis,
+    return {cause_of(
+        the_case, "stale", axis,
         {"bit for bit the parameter before the step on {kept_on}", {{"kept_on", unmoved}}}, 0)};
   }
   return {};
@@ -68,8 +68,7 @@ std::vector<Cause> find_earlier_value(const Case& the_case) {
       if (left && explains(the_case, *left)) {
         return {cause_that_leaves(
             the_case, *left, "stale", "",
-            {"it is the reference's value {earlier}", {{"earlier", base::render(which)}}},
-            numbers)};
+            {"it is {reference}'s value {earlier}", {{"earlier", base::render(which)}}}, numbers)};
       }
       if (left) reject(the_case, "stale", *left);
     }
@@ -81,8 +80,8 @@ std::vector<Cause> find_earlier_value(const Case& the_case) {
     if (moved && *moved == 0) continue;
     const auto left = distance_from(the_case, own, the_case.candidate);
     if (left && *left == 0) {
-      return {answer::cause_of(
-          "stale", "",
+      return {cause_of(
+          the_case, "stale", "",
           {"it is bit for bit its own value {earlier}", {{"earlier", base::render(which)}}}, 0,
           numbers)};
     }

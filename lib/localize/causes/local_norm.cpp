@@ -35,12 +35,12 @@ std::vector<Cause> find_local_norm(const Case& the_case) {
     reject(the_case, "local_norm", left);
     return {};
   }
-  return {answer::cause_of("local_norm", "",
-                           {"it is the norm of {part}, {norm_of_part}, and not of all, {norm}",
-                            {{"part", best->words},
-                             {"norm_of_part", base::nine_digits(best->norm)},
-                             {"norm", base::nine_digits(*all)}}},
-                           left / *all)};
+  return {cause_of(the_case, "local_norm", "",
+                   {"it is the norm of {part}, {norm_of_part}, and not of all, {norm}",
+                    {{"part", best->words},
+                     {"norm_of_part", base::nine_digits(best->norm)},
+                     {"norm", base::nine_digits(*all)}}},
+                   left / *all)};
 }
 
 }  // namespace ttrace::localize

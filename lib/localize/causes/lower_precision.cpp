@@ -88,13 +88,13 @@ std::vector<Cause> find_lower_precision(const Case& the_case) {
     const double left = std::max(0.0, error - unit);
     // A later grid is coarser and replaces an earlier one: the coarsest that holds all values
     // counts.
-    causes.assign(1, answer::cause_of("lower_precision", "",
-                                      {"all values are numbers of {type}, {percent} % of the "
-                                       "reference's are, and the error is {epsilons} of its ε",
-                                       {{"type", std::string(dtype_short_name(grid.dtype))},
-                                        {"percent", 100 * share},
-                                        {"epsilons", error / unit}}},
-                                      relative_to_reference(the_case, left)));
+    causes.assign(1, cause_of(the_case, "lower_precision", "",
+                              {"all values are numbers of {type}, {percent} % of {reference}'s "
+                               "are, and the error is {epsilons} of its ε",
+                               {{"type", std::string(dtype_short_name(grid.dtype))},
+                                {"percent", 100 * share},
+                                {"epsilons", error / unit}}},
+                              relative_to_reference(the_case, left)));
   }
   return causes;
 }

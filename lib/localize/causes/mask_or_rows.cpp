@@ -85,11 +85,11 @@ std::optional<Cause> other_mask(const Case& the_case, const Profile& profile) {
     reject(the_case, "mask_or_rows", left);
     return std::nullopt;
   }
-  return cause_that_leaves(the_case, left, "mask_or_rows", "",
-                           {"another mask: {vanished} elements are zero that are not in the "
-                            "reference, and {appeared} are "
-                            "not that are zero there; all others agree",
-                            {{"vanished", profile.vanished}, {"appeared", profile.appeared}}});
+  return cause_that_leaves(
+      the_case, left, "mask_or_rows", "",
+      {"another mask: {vanished} elements are zero that are not in {reference}, and {appeared} are "
+       "not that are zero there; all others agree",
+       {{"vanished", profile.vanished}, {"appeared", profile.appeared}}});
 }
 
 }  // namespace
@@ -109,8 +109,8 @@ std::vector<Cause> find_mask_or_rows(const Case& the_case) {
     const double part = static_cast<double>(wrong->indices.size()) / static_cast<double>(d2.size());
     if (part >= fewest) return;
     fewest = part;
-    best = answer::cause_of(
-        "mask_or_rows", "", describe_wrong(*wrong, d2.size(), base::render(what)),
+    best = cause_of(
+        the_case, "mask_or_rows", "", describe_wrong(*wrong, d2.size(), base::render(what)),
         relative_to_reference(the_case, left), {what.values.begin(), what.values.end()});
   };
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {

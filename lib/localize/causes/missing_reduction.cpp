@@ -57,12 +57,12 @@ std::vector<Cause> find_missing_reduction(const Case& the_case) {
       }
       const std::string participle = reduction == trace::Reduction::kSum ? "summed" : "averaged";
       causes.push_back(
-          answer::cause_of("missing_reduction", axis,
-                           {"the {reduction} of the copies is the reference (what is left: {left} "
-                            "of the allowed)",
-                            {{"reduction", std::string(reduction_name(reduction))},
-                             {"left", share_of_allowed(the_case, left)}}},
-                           left / norm, {{"reduced", participle}}));
+          cause_of(the_case, "missing_reduction", axis,
+                   {"the {reduction} of the copies is {reference} (what is left: {left} "
+                    "of the allowed)",
+                    {{"reduction", std::string(reduction_name(reduction))},
+                     {"left", share_of_allowed(the_case, left)}}},
+                   left / norm, {{"reduced", participle}}));
     }
   }
   return causes;

@@ -24,11 +24,11 @@ std::vector<Cause> other_source(const Case& the_case) {
         distance_from(the_case, the_case.reference, the_case.related->reference(*record));
     if (!distance || *distance > 0 || !of_reference) continue;
     if (*of_reference <= the_case.tolerance.allowed_norm()) continue;
-    return {answer::cause_of(
-        "other_layer", "",
-        {"it is bit for bit the run's own output of {source}, which the reference's is not",
-         {{"source", record->key.name}}},
-        0)};
+    return {
+        cause_of(the_case, "other_layer", "",
+                 {"it is bit for bit the run's own output of {source}, which {reference}'s is not",
+                  {{"source", record->key.name}}},
+                 0)};
   }
   return {};
 }
@@ -58,7 +58,7 @@ std::vector<Cause> find_other_layer(const Case& the_case) {
       continue;
     }
     causes.push_back(cause_that_leaves(the_case, *left, "other_layer", "",
-                                       {"it is the reference's {other}", {{"other", other.name}}}));
+                                       {"it is {reference}'s {other}", {{"other", other.name}}}));
     break;
   }
   return causes;

@@ -24,19 +24,20 @@ std::vector<Cause> find_replica_conflict(const Case& the_case) {
     least = std::min(least, *distance);
     ++named;
     if (named > 1) text += ", ";
-    text += !replayed && *distance <= allowed
-                ? base::render(
-                      {"{copy} is within the tolerance of the reference", {{"copy", copy.words()}}})
-                : base::render({"{copy} is {distance} of its norm from the reference",
-                                {{"copy", copy.words()},
-                                 {"distance", relative_to_reference(the_case, *distance)}}});
+    text +=
+        !replayed && *distance <= allowed
+            ? rendered_for(the_case, {"{copy} is within the tolerance of {reference}",
+                                      {{"copy", copy.words()}}})
+            : rendered_for(the_case, {"{copy} is {distance} of its norm from {reference}",
+                                      {{"copy", copy.words()},
+                                       {"distance", relative_to_reference(the_case, *distance)}}});
   }
   if (named == 0) return {};
   base::Message evidence{"{copies_told}[ and {copies_more} more]", {{"copies_told", text}}};
   if (copies.size() > named) evidence.values.emplace_back("copies_more", copies.size() - named);
-  return {answer::cause_of("replica_conflict", copies.front().axis, evidence,
-                           relative_to_reference(the_case, least),
-                           {{"copies", std::uint64_t{copies.size()}}})};
+  return {cause_of(the_case, "replica_conflict", copies.front().axis, evidence,
+                   relative_to_reference(the_case, least),
+                   {{"copies", std::uint64_t{copies.size()}}})};
 }
 
 }  // namespace ttrace::localize

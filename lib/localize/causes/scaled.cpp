@@ -182,9 +182,9 @@ std::vector<Cause> find_scaled(const Case& the_case) {
   answer::CauseValues values{{"factor", fit->scale},
                              {"times", shortest_factor(fit->scale, uncertainty)}};
   base::Message evidence{
-      larger ? "{multiple} times the reference[, the size of axis {axis}: {reduced_over}] (what is "
+      larger ? "{multiple} times {reference}[, the size of axis {axis}: {reduced_over}] (what is "
                "left: {left} of the allowed)"
-             : "{multiple} times the reference[, the inverse of the size of axis {axis}: "
+             : "{multiple} times {reference}[, the inverse of the size of axis {axis}: "
                "{reduced_over}] (what is left: {left} of the allowed)",
       {{"multiple", describe_factor(fit->scale, uncertainty)},
        {"left", share_of_allowed(the_case, fit->residual_norm)}}};
@@ -196,7 +196,7 @@ std::vector<Cause> find_scaled(const Case& the_case) {
     evidence.values.emplace_back("reduced_over", axis.reduced_over);
   }
   const double left = fit->residual_norm / measure::reference_norm(stats);
-  return {answer::cause_of("scaled", axis.name, evidence, left, std::move(values))};
+  return {cause_of(the_case, "scaled", axis.name, evidence, left, std::move(values))};
 }
 
 }  // namespace ttrace::localize

@@ -63,7 +63,7 @@ std::vector<Cause> find_scaled_by_rank(const Case& the_case) {
   }
   return {cause_that_leaves(
       the_case, left, "scaled_by_rank", "",
-      {"every shard is a multiple of the reference: {factors}", {{"factors", text}}},
+      {"every shard is a multiple of {reference}: {factors}", {{"factors", text}}},
       {{"least_factor", least->fit.scale}, {"most_factor", most->fit.scale}})};
 }
 

@@ -90,14 +90,13 @@ std::vector<Cause> find_scaled_update(const Case& the_case) {
     const double uncertainty = left / std::sqrt(sums.rr);
     const std::string clipped = clipped_by(the_case, factor);
     base::Message evidence{
-        "its update is {multiple} times the reference's[, as if clipped by the norm of "
+        "its update is {multiple} times {reference}'s[, as if clipped by the norm of "
         "{clipped_by} "
         "and not of all] (what is left: {left_of_difference} of the difference)",
         {{"multiple", describe_factor(factor, uncertainty)}, {"left_of_difference", left / error}}};
     if (!clipped.empty()) evidence.values.emplace_back("clipped_by", clipped);
-    return {
-        answer::cause_of("scaled", "", evidence, relative_to_reference(the_case, left),
-                         {{"factor", factor}, {"times", shortest_factor(factor, uncertainty)}})};
+    return {cause_of(the_case, "scaled", "", evidence, relative_to_reference(the_case, left),
+                     {{"factor", factor}, {"times", shortest_factor(factor, uncertainty)}})};
   }
   return {};
 }

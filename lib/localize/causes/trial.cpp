@@ -50,6 +50,10 @@ tensor::Box sample_around(const tensor::Shape& shape, const tensor::Shape& at) {
   return box;
 }
 
+std::string describe_other_side(const Case& the_case) {
+  return the_case.is_expected_value ? base::render({"the expected value", {}}) : "the reference";
+}
+
 }  // namespace
 
 const Profile* profile_of(const Case& the_case) {
@@ -86,10 +90,26 @@ double share_of_allowed(const Case& the_case, double left) {
   return allowed > 0 ? left / allowed : 0;
 }
 
+Cause cause_of(const Case& the_case, std::string name, std::string axis, base::Message evidence,
+               double unexplained, answer::CauseValues more) {
+  evidence.values.emplace_back("reference", describe_other_side(the_case));
+  Cause cause =
+      answer::cause_of(std::move(name), std::move(axis), evidence, unexplained, std::move(more));
+  if (!the_case.is_expected_value) {
+    std::erase_if(cause.values, [](const auto& value) { return value.first == "reference"; });
+  }
+  return cause;
+}
+
+std::string rendered_for(const Case& the_case, base::Message message) {
+  message.values.emplace_back("reference", describe_other_side(the_case));
+  return base::render(message);
+}
+
 Cause cause_that_leaves(const Case& the_case, double left, std::string name, std::string axis,
-                        const base::Message& evidence, answer::CauseValues more) {
-  Cause cause = answer::cause_of(std::move(name), std::move(axis), evidence,
-                                 relative_to_reference(the_case, left), std::move(more));
+                        base::Message evidence, answer::CauseValues more) {
+  Cause cause = cause_of(the_case, std::move(name), std::move(axis), std::move(evidence),
+                         relative_to_reference(the_case, left), std::move(more));
   if (the_case.exact) {
     cause.evidence = base::render({"{found} (nothing is left)", {{"found", cause.evidence}}});
     return cause;

@@ -26,10 +26,18 @@ bool explains(const Case& the_case, double left);
 // The norm in units of the reference's, as Cause::unexplained is.
 double relative_to_reference(const Case& the_case, double norm);
 
-// A cause that leaves an error of this norm. Its evidence ends with "(what is left: 0.02 of the
-// allowed)", which is the value `left`, or for integers with "(nothing is left)".
+// A cause whose evidence may name {reference}: "the reference", or "the expected value", which is
+// then a value of the cause.
+Cause cause_of(const Case& the_case, std::string name, std::string axis, base::Message evidence,
+               double unexplained, answer::CauseValues more = {});
+
+// The message as text; it may name {reference}, too.
+std::string rendered_for(const Case& the_case, base::Message message);
+
+// A cause_of() that leaves an error of this norm. Its evidence ends with "(what is left: 0.02 of
+// the allowed)", which is the value `left`, or for integers with "(nothing is left)".
 Cause cause_that_leaves(const Case& the_case, double left, std::string name, std::string axis,
-                        const base::Message& evidence, answer::CauseValues more = {});
+                        base::Message evidence, answer::CauseValues more = {});
 
 // The error as a share of what the tolerance allows; 0 if it allows none.
 double share_of_allowed(const Case& the_case, double left);

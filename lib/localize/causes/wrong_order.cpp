@@ -22,11 +22,11 @@ std::vector<Cause> find_wrong_order(const Case& the_case) {
   const auto mapping = find_block_mapping(the_case, true);
   if (!mapping || is_shift(*mapping, the_case.reference.view->shape[mapping->dim])) return {};
   const base::Message order = describe_permutation(*mapping);
-  return {
-      cause_that_leaves(the_case, mapping->left, "wrong_order", "",
-                        {"along dimension {dim} {order}",
-                         {{"dim", std::uint64_t{mapping->dim}}, {"order", base::render(order)}}},
-                        {order.values.begin(), order.values.end()})};
+  return {cause_that_leaves(
+      the_case, mapping->left, "wrong_order", "",
+      {"along dimension {dim} {order}",
+       {{"dim", std::uint64_t{mapping->dim}}, {"order", rendered_for(the_case, order)}}},
+      {order.values.begin(), order.values.end()})};
 }
 
 }  // namespace ttrace::localize

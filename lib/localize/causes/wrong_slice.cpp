@@ -83,7 +83,7 @@ std::vector<Cause> find_wrong_slice(const Case& the_case) {
       const auto ranks = ranks_in(the_case, slab(shape, dim, start, length));
       if (which) continue;
       which = base::Message{
-          "{holder} {holders?holds|hold} indices {from} to {to} of the reference in the place of "
+          "{holder} {holders?holds|hold} indices {from} to {to} of {reference} in the place of "
           "{first} to {last}",
           {{"holder", ranks.empty() ? "a shard" : layout::describe_ranks(ranks)},
            {"holders", std::max<std::uint64_t>(ranks.size(), 1)},
@@ -98,10 +98,11 @@ std::vector<Cause> find_wrong_slice(const Case& the_case) {
       reject(the_case, "wrong_slice", left);
       continue;
     }
-    return {cause_that_leaves(the_case, left, "wrong_slice", "",
-                              {"along dimension {dim} {which}",
-                               {{"dim", std::uint64_t{dim}}, {"which", base::render(*which)}}},
-                              {which->values.begin(), which->values.end()})};
+    return {cause_that_leaves(
+        the_case, left, "wrong_slice", "",
+        {"along dimension {dim} {which}",
+         {{"dim", std::uint64_t{dim}}, {"which", rendered_for(the_case, *which)}}},
+        {which->values.begin(), which->values.end()})};
   }
   return {};
 }

@@ -60,7 +60,7 @@ base::Message describe_zeros(const Case& the_case, const Zeros& zeros) {
 std::vector<Cause> find_zeroed(const Case& the_case) {
   const measure::TileStats& total = the_case.measurement->total;
   if (!the_case.exact && total.sum_c2 == 0 && total.finite > 0 && total.nonfinite_different == 0) {
-    return {answer::cause_of("zeroed", "", {"all of it is zero, and the reference is not", {}}, 0)};
+    return {cause_of(the_case, "zeroed", "", {"all of it is zero, and {reference} is not", {}}, 0)};
   }
   const Profile* profile = profile_of(the_case);
   if (profile == nullptr || profile->vanished == 0) return {};
@@ -76,11 +76,11 @@ std::vector<Cause> find_zeroed(const Case& the_case) {
                     zeros->slices.size() < extent;
   const base::Message found =
       zeros ? describe_zeros(the_case, *zeros)
-            : base::Message{"{zero} of {elements} elements are zero, and the reference's are not",
+            : base::Message{"{zero} of {elements} elements are zero, and {reference}'s are not",
                             {{"zero", profile->vanished},
                              {"elements", the_case.measurement->total.elements}}};
   return {cause_that_leaves(the_case, left, tail ? "truncated" : "zeroed", "", found,
-                            {{"which", base::render(found)}})};
+                            {{"which", rendered_for(the_case, found)}})};
 }
 
 }  // namespace ttrace::localize
