@@ -68,7 +68,13 @@ def test_the_answer_holds_what_the_comparison_said_in_values(ttrace: Run, tmp_pa
     _, answer = localized(ttrace, tmp_path, *FAULTY, *noise)
     shown = next(one for one in report["frontier"] if one["id"] == answer["findings"][0]["id"])
     assert answer["findings"][0]["causes"] == shown["causes"]
-    assert shown["causes"][0]["values"] == {"reduced": "summed"}
+    cause = shown["causes"][0]
+    values = cause["values"]
+    assert values["reduced"] == "summed"
+    assert cause["evidence"] == (
+        f"the {values['reduction']} of the copies is the reference "
+        f"(what is left: {values['left']:.3g} of the allowed)"
+    )
     assert answer["tolerance"] == report["tolerance"]
     assert "layout_rules" not in answer
     page = tmp_path / "page.html"

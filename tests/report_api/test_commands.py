@@ -40,7 +40,9 @@ def test_a_bug_is_one_finding_with_its_cause(fixture, request):
 def test_what_the_commands_alone_say(diverged, audited, localized):
     assert diverged.findings[0].class_name == "LayerNorm"
     assert diverged.findings[0].called_at.startswith("model.py:")
-    assert diverged.findings[0].cause.values == {"reduced": "summed"}
+    values = diverged.findings[0].cause.values
+    assert (values["reduced"], values["reduction"]) == ("summed", "sum")
+    assert 0 < values["left"] < 1
     assert diverged.findings[0].downstream == localized.findings[0].downstream == 11
     assert all(
         diverged.by_id[key].outcome == "replica_conflict" for key in diverged.frontier[0].keys
