@@ -7,8 +7,8 @@
 # of layouts over NCCL where ttrace was built (build/ttrace, or TTRACE), and jobs of many kinds where
 # Python has transformers as well. Needs nvcc, CMake and a C++ compiler, no network and no other
 # package. Prints one table last, and the first of it as it comes: networks of other kernels take three
-# minutes on 16 cores, and the jobs most of ten. Exit: 0 all checks that could run passed, 1 one failed,
-# 3 no GPU, nothing checked (that is no success).
+# minutes on 16 cores, the jobs most of ten, and those that nobody ships two. Exit: 0 all checks that
+# could run passed, 1 one failed, 3 no GPU, nothing checked (that is no success).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${TTRACE_GPU_BUILD_DIR:-build-gpu}
@@ -104,6 +104,10 @@ check_trained "convolutions of other kernels, compared" "transformers h5py" \
 # Jobs of many kinds, whose products, convolutions and attention are the GPU's own.
 check_trained "jobs trained on it, audited and compared" "transformers h5py jsonschema_rs" \
   zoo.on_gpu "$build/jobs.jsonl" --at-once "$(($(nproc) / 2 + 1))"
+
+# Small jobs of kinds that no package has.
+check_trained "jobs that nobody ships, audited and compared" "h5py" \
+  zoo.odd_jobs --device cuda --at-once "$(($(nproc) / 2))"
 
 printf '\n'
 cat "$build/conformance.txt"
