@@ -138,16 +138,14 @@ std::optional<answer::Cause> find_narrow_coefficients(const trace::Source& run,
   }
   const double left = std::sqrt(square);
   const std::string type(dtype_short_name(entry.dtype));
-  return answer::Cause{
-      "narrow_coefficients",
-      "",
-      base::render({left == 0 ? "the factor and the mean of every channel, rounded to {type}, make "
-                                "the recorded value to the bit"
-                              : "the factor and the mean of every channel, rounded to {type}, "
-                                "leave {percent} % of the error",
-                    {{"type", type}, {"percent", 100 * left / error}}}),
-      left == 0 ? 0 : left / distance(right, std::vector<double>(right.size(), 0)),
-      {{"type", type}}};
+  return answer::cause_of(
+      "narrow_coefficients", "",
+      {left == 0 ? "the factor and the mean of every channel, rounded to {type}, make the recorded "
+                   "value to the bit"
+                 : "the factor and the mean of every channel, rounded to {type}, leave {percent} % "
+                   "of the error",
+       {{"type", type}, {"percent", 100 * left / error}}},
+      left == 0 ? 0 : left / distance(right, std::vector<double>(right.size(), 0)));
 }
 
 }  // namespace ttrace::audit

@@ -9,7 +9,6 @@
 
 #include "audit/module_values.h"
 #include "base/message.h"
-#include "base/text.h"
 #include "comparison/accumulation_error.h"
 #include "tensor/box.h"
 #include "tensor/dtype.h"
@@ -79,21 +78,16 @@ std::optional<answer::Cause> find_narrow_sum(const trace::Source& run, const Ten
     const double left = distance(recorded, nearest->stepwise);
     if (left <= kMostLeft * error) {
       const std::string type(dtype_short_name(*accumulator));
-      return answer::Cause{
-          "narrow_accumulator",
-          "",
-          base::render(
-              {left == 0
-                   ? "accumulated in {type}: the sum over {rows} rows, rounded to {type} after "
-                     "every row[ by each of {threads} threads], is the recorded value to the bit"
-                   : "accumulated in {type}: the sum over {rows} rows, rounded to {type} after "
-                     "every row[ by each of {threads} threads], leaves {percent} % of the error",
-               {{"type", type},
-                {"rows", rows},
-                {"threads", threads > 1 ? base::concat(threads) : std::string()},
-                {"percent", 100 * left / error}}}),
-          left == 0 ? 0 : left / distance(right, std::vector<double>(right.size(), 0)),
-          {{"type", type}}};
+      base::Message evidence{
+          left == 0 ? "accumulated in {type}: the sum over {rows} rows, rounded to {type} after "
+                      "every row[ by each of {threads} threads], is the recorded value to the bit"
+                    : "accumulated in {type}: the sum over {rows} rows, rounded to {type} after "
+                      "every row[ by each of {threads} threads], leaves {percent} % of the error",
+          {{"type", type}, {"rows", rows}, {"percent", 100 * left / error}}};
+      if (threads > 1) evidence.values.emplace_back("threads", std::uint64_t{threads});
+      return answer::cause_of(
+          "narrow_accumulator", "", evidence,
+          left == 0 ? 0 : left / distance(right, std::vector<double>(right.size(), 0)));
     }
     if (threads == 1 && !(error <= kMostOfStepwise * distance(nearest->stepwise, right))) break;
   }
