@@ -20,7 +20,7 @@ from pathlib import Path
 from check_sources import Sources
 from checking import run
 
-ROOMS = ("answer", "localize")
+ROOMS = ("answer", "audit", "comparison", "localize", "specification")
 WORD = re.compile(r"[A-Za-z][a-z']*[A-Za-z']|\ba\b")
 FEWEST_WORDS = 3
 INCLUDE = re.compile(r"#include[^\n]*")

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import sys
 
-from check_sentences import violations
+from check_sentences import ROOMS, violations
 from checking import copy_of_sources, plant, verdict
 
 CAUSES = "lib/localize/causes/"
-NAMESPACE = {room: f"\nnamespace ttrace::{room} {{\n" for room in ("answer", "localize")}
+NAMESPACE = {room: f"\nnamespace ttrace::{room} {{\n" for room in ROOMS}
 # File, what is planted behind its namespace, and what the check says of it.
 PLANTED = [
     (
@@ -69,6 +69,21 @@ PLANTED = [
         "lib/localize/frontier.cpp",
         'std::string f() { return R"({"why": "it is all wrong"})"; }',
         "it is all wrong",
+    ),
+    (
+        "lib/audit/verdict.cpp",
+        'std::string f(int n) { return base::concat("no check of ", n, " tensors holds"); }',
+        '"no check of " is no template',
+    ),
+    (
+        "lib/comparison/verdict.cpp",
+        'void f(std::string& why) { why += ", and is not like the other"; }',
+        '", and is not like the other" is no template',
+    ),
+    (
+        "lib/specification/describe.cpp",
+        'std::string f(bool one) { return one ? "the sum of it" : ""; }',
+        '"the sum of it" is no template',
     ),
     # A name is the whole literal.
     (
