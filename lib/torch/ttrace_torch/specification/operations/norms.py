@@ -119,3 +119,21 @@ def _backward(
     dtype = gradient.dtype if weight is None else weight.dtype
     to_weight = make.graph.add(f"{norm}_grad_weight", (gradient, x), dtype, shape, **facts)
     return [to_input, to_weight]
+
+
+@operation("_weight_norm_interface_backward")
+def _weight_norm_backward(
+    call: Call, grad_w: Value, saved_v: Value, saved_g: Value, saved_norms: Value, dim: int
+) -> list[Value]:
+    """Of w = g·v/‖v‖, with a norm for each index of `dim`."""
+    make, dtype = call.make, call.dtype
+    dim %= len(saved_v.shape)
+    others = [d for d in range(len(saved_v.shape)) if d != dim]
+    along = make.reduce("sum", make.binary("multiply", grad_w, saved_v, dtype), others, keep=True)
+    share = make.binary("divide", along, saved_norms, dtype)
+    turned = make.binary(
+        "multiply", saved_v, make.binary("divide", share, saved_norms, dtype), dtype
+    )
+    across = make.binary("subtract", grad_w, turned, dtype)
+    factor = make.binary("divide", saved_g, saved_norms, dtype)
+    return [make.binary("multiply", across, factor, dtype), share]
