@@ -38,7 +38,7 @@ OUTPUTS = {
     "the candidate has 4 micro-batches": "tests/e2e/test_other_microbatches.py",
     "do not start from the same weights": "tests/e2e/test_other_start.py",
     "the layout of head is declared wrongly": "tests/by_hand/test_slips.py",
-    "the scale of [32:48, 0:64]": "lib/localize/describe_difference.cpp",
+    "the scale of [40:48, 0:64]": "lib/localize/describe_difference.cpp",
     "error    its scale:": "lib/localize/describe_difference.cpp",
     "the input of decoder.layers.1, micro-batch 2": "tests/frameworks/hunt/megatron_rows.py",
     "tt.Layout(": "tests/by_hand/test_page.py",
