@@ -2,8 +2,9 @@
 """Checks that the code keeps to the house: who may include whom, and which package lives where.
 
 A module may include its own headers and those of the modules in its link list (DEPENDS of
-ttrace_module in its CMakeLists.txt); link lists point up the fixed order only; third-party headers
-stay behind their fences; the top level holds what it should. Exits 1 with one line per violation.
+ttrace_module in its CMakeLists.txt); link lists point up the fixed order only; so do folders inside
+a module; third-party headers stay behind their fences; the top level holds what it should. Exits 1
+with one line per violation.
 """
 
 from __future__ import annotations
@@ -63,6 +64,20 @@ TOP_LEVEL = {
     "testdata",
     "tests",
 }
+# Folders of one module, from the bottom up: a folder includes those before it alone. Others are
+# drawers of one room, which may include each other.
+FOLDERS = (
+    ("base/functions", "base"),
+    ("measure/optimizer", "measure", "measure/cuda"),
+    ("measure/optimizer", "measure/cpu", "measure/cuda"),
+    ("measure/cuda/kernels", "measure/cuda"),
+    ("specification/primitives", "specification", "specification/evaluate"),
+    ("localize/causes", "localize"),
+    ("engine", "engine/doctor"),
+    ("trace", "trace/hdf5"),
+    ("trace/range", "trace/hdf5"),
+    ("trace/range", "trace/safetensors"),
+)
 # Header prefix -> pattern of the only files (below the repository) that may include it.
 FENCES = {
     "hdf5.h": r"lib/trace/hdf5/.*",
@@ -95,10 +110,22 @@ def module_of_include(include: str) -> str | None:
     return parts[0] if len(parts) > 1 and parts[0] in ORDER else None
 
 
+def is_above(include: str, own: str) -> bool:
+    """Whether a file in the folder `own` includes one of a folder that stands above it."""
+    folder = include.rpartition("/")[0]
+    return any(
+        folder in order and own in order and order.index(folder) > order.index(own)
+        for order in FOLDERS
+    )
+
+
 def violations(root: Path) -> list[str]:
     lib = root / "lib"
     links = link_lists(lib)
     found = []
+    for folder in sorted({folder for order in FOLDERS for folder in order}):
+        if not (lib / folder).is_dir():
+            found.append(f"lib/{folder} is in the order of folders, and not there")
     for name in sorted(set(links) ^ set(ORDER)):
         found.append(f"lib: module {name} is not in both the link lists and the order")
     for name, depends in links.items():
@@ -124,6 +151,9 @@ def violations(root: Path) -> list[str]:
             for prefix, allowed in FENCES.items():
                 if include.startswith(prefix) and not re.fullmatch(allowed, relative):
                     found.append(f"{relative}: may not include <{include}>")
+            own_folder = path.parent.relative_to(root).as_posix().removeprefix("lib/")
+            if relative.startswith("lib/") and is_above(include, own_folder):
+                found.append(f"{relative}: includes {include}, whose folder stands above its own")
             target = module_of_include(include)
             if target is None or not relative.startswith("lib/"):
                 continue

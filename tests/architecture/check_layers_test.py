@@ -20,6 +20,10 @@ PLANTED = {
     "lib/measure/grid.h": '#include "trace/key.h"\n',
     "lib/measure/cuda/chunk.cpp": "#include <cuda_runtime_api.h>\n",
     "lib/measure/cuda/kernels/tiles.h": '#include "trace/key.h"\n',
+    "lib/specification/primitives/value.h": '#include "specification/evaluate/bound.h"\n',
+    "lib/localize/causes/trial.h": '#include "localize/dataflow.h"\n',
+    "lib/base/functions/power.cpp": '#include "base/text.h"\n',
+    "lib/engine/lint_trace.h": '#include "engine/doctor/settings.h"\n',
     "tests/measure/cuda/fibers.cpp": "#include <cuda_runtime_api.h>\n",
 }
 
