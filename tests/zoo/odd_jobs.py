@@ -1,6 +1,6 @@
 """Jobs that nobody ships: small models of many kinds, each with an objective of its own.
 
-Usage: python -m zoo.odd_jobs [--device cuda] [--only JOB]... [--at-once N]
+Usage: python -m zoo.odd_jobs [--device cuda] [--autocast] [--only JOB]... [--at-once N]
 
 The reference, its noise run and its specification are made on the CPU; the candidate by other
 kernels there, or on a GPU. `ttrace audit` judges both, `ttrace compare` the candidate without
@@ -169,8 +169,9 @@ def train(
     seed: int | None = None,
     other: bool = False,
     faulty: bool = False,
+    autocast: bool = False,
 ) -> None:
-    """Writes a step of two micro-batches. other: without oneDNN."""
+    """Writes a step of two micro-batches. other: without oneDNN. autocast: in bfloat16."""
     torch.set_num_threads(1)
     if other:
         torch.backends.mkldnn.set_flags(False)
@@ -189,7 +190,8 @@ def train(
     with tracer.step(0):
         for number, batch in enumerate(batches):
             with tracer.microbatch(number):
-                loss = job.loss(model, batch) / len(batches)
+                with torch.autocast(device, torch.bfloat16, enabled=autocast):
+                    loss = job.loss(model, batch) / len(batches)
                 labels = {"labels": batch[-1]} if job.labelled else {}
                 tracer.loss(loss, **labels).backward()
         tracer.main_grads()
@@ -222,16 +224,20 @@ class Answer(NamedTuple):
     line: str
 
 
-def tried(name: str, device: str) -> list[Answer]:
+def tried(name: str, device: str, autocast: bool) -> list[Answer]:
     with tempfile.TemporaryDirectory(prefix="ttrace-odd-") as folder:
         here = Path(folder)
         log, specification = here / "log", here / "specification.json"
         reference, noise, run, faulty = (here / f"{n}.h5" for n in ("ref", "noise", "run", "bad"))
-        trained = (
-            _trained(log, name, reference, specification=specification)
-            and _trained(log, name, noise, seed=1)
-            and _trained(log, name, run, device, other=device == "cpu")
-            and _trained(log, name, faulty, device, faulty=True)
+        runs: tuple[tuple[Path, str, dict[str, Any]], ...] = (
+            (reference, "cpu", {"specification": specification}),
+            (noise, "cpu", {"seed": 1}),
+            (run, device, {"other": device == "cpu"}),
+            (faulty, device, {"faulty": True}),
+        )
+        trained = all(
+            _trained(log, name, out, where, autocast=autocast, **options)
+            for out, where, options in runs
         )
         if not trained:
             return [Answer(name, "training", True, None, log.read_text(errors="replace")[-600:])]
@@ -276,13 +282,18 @@ def told(answers: list[Answer]) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--autocast", action="store_true", help="in bfloat16")
     parser.add_argument("--only", action="append", choices=sorted(JOBS))
     parser.add_argument("--at-once", type=int, default=2, help="how many jobs at a time")
     args = parser.parse_args()
     _PROCESSES.set_forkserver_preload(["zoo.odd_jobs"])
+
+    def one(name: str) -> list[Answer]:
+        return tried(name, args.device, args.autocast)
+
     with ThreadPoolExecutor(args.at_once) as pool:
         answers = []
-        for some in pool.map(lambda name: tried(name, args.device), args.only or JOBS):
+        for some in pool.map(one, args.only or JOBS):
             for answer in some:
                 state = "healthy" if answer.healthy else "faulty"
                 print(f"{answer.job}, {state}: {answer.asked}: {answer.line[:200]}", flush=True)
