@@ -39,27 +39,37 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(square);
 }
 
+// Calls `visit` with every value and its index along `dim`, in row-major order within boxes. Throws
+// an input error if a shard cannot be read.
+template <typename Visit>
+void for_each_value(const measure::TensorRef& tensor, std::size_t dim, Visit visit) {
+  const tensor::Shape& shape = tensor.view->shape;
+  const auto reader = tensor.open(measure::Replicas::kFirstOnly);
+  std::vector<double> values;
+  tensor::for_each_sub_box(tensor::whole(shape), measure::kReadElements,
+                           [&](const tensor::Box& box) {
+                             values.resize(tensor::volume(box));
+                             reader->read(box, values);
+                             std::uint64_t inner = 1;
+                             for (std::size_t d = dim + 1; d < shape.size(); ++d)
+                               inner *= box.extent[d];
+                             for (std::size_t i = 0; i < values.size(); ++i) {
+                               visit(values[i], box.origin[dim] + i / inner % box.extent[dim]);
+                             }
+                           });
+}
+
 // What one rounding of a sum may lose whose terms cancel, in an accumulator of single precision or
 // wider: ε/2 of Σ|g| over all dimensions but `dim`. Zeros for a narrower one, whose sums lose so
 // much more that faults would hide. Throws an input error if a shard cannot be read.
 std::vector<double> lost_by_cancelling(const measure::TensorRef& gradient, std::size_t dim,
                                        tensor::DType precision) {
-  const tensor::Shape& shape = gradient.view->shape;
-  std::vector<double> lost(shape[dim], 0);
+  std::vector<double> lost(gradient.view->shape[dim], 0);
   const double epsilon = tensor::epsilon(precision);
   if (epsilon > tensor::epsilon(tensor::DType::kFloat32)) return lost;
-  const auto reader = gradient.open(measure::Replicas::kFirstOnly);
-  std::vector<double> values;
-  tensor::for_each_sub_box(
-      tensor::whole(shape), measure::kReadElements, [&](const tensor::Box& box) {
-        values.resize(tensor::volume(box));
-        reader->read(box, values);
-        std::uint64_t inner = 1;
-        for (std::size_t d = dim + 1; d < shape.size(); ++d) inner *= box.extent[d];
-        for (std::size_t i = 0; i < values.size(); ++i) {
-          lost[box.origin[dim] + i / inner % box.extent[dim]] += epsilon / 2 * std::abs(values[i]);
-        }
-      });
+  for_each_value(gradient, dim, [&](double value, std::uint64_t index) {
+    lost[index] += epsilon / 2 * std::abs(value);
+  });
   return lost;
 }
 
@@ -136,19 +146,10 @@ measure::ColumnSums sum_channels(const measure::TensorRef& gradient, tensor::DTy
   if (shape.size() < 3) throw base::internal_error("no images in ", tensor::to_string(shape));
   const std::vector<double> zeros(shape[1], 0);
   measure::ColumnSums sums{zeros, zeros};
-  const auto reader = gradient.open(measure::Replicas::kFirstOnly);
-  std::vector<double> values;
-  tensor::for_each_sub_box(
-      tensor::whole(shape), measure::kReadElements, [&](const tensor::Box& box) {
-        values.resize(tensor::volume(box));
-        reader->read(box, values);
-        const std::uint64_t inner = values.size() / (box.extent[0] * box.extent[1]);
-        for (std::size_t i = 0; i < values.size(); ++i) {
-          const std::uint64_t channel = box.origin[1] + i / inner % box.extent[1];
-          sums.exact[channel] += values[i];
-          sums.stepwise[channel] = tensor::round_to(precision, sums.stepwise[channel] + values[i]);
-        }
-      });
+  for_each_value(gradient, 1, [&](double value, std::uint64_t channel) {
+    sums.exact[channel] += value;
+    sums.stepwise[channel] = tensor::round_to(precision, sums.stepwise[channel] + value);
+  });
   return sums;
 }
 

@@ -7,7 +7,7 @@ import shutil
 import sys
 
 from check_primitives import CASES, violations
-from checking import ROOT, copy_of_sources, plant, verdict
+from checking import ROOT, copy_of_sources, not_found, plant, verdict
 
 # File, what is planted behind its namespace, and what the check says of it.
 PLANTED = [
@@ -59,12 +59,7 @@ def main() -> int:
         for name, text, _ in PLANTED:
             plant(copy / name, "\nnamespace {\n", f"{text}\n")
         found = violations(copy)
-    missed: list[object] = [
-        (name, message)
-        for name, _, message in PLANTED
-        if not any(message in line and line.startswith(name) for line in found)
-    ]
-    return verdict(clean, missed)
+    return verdict(clean, not_found(PLANTED, found))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 
 from check_sentences import ROOMS, violations
-from checking import copy_of_sources, plant, verdict
+from checking import copy_of_sources, not_found, plant, verdict
 
 CAUSES = "lib/localize/causes/"
 NAMESPACE = {room: f"\nnamespace ttrace::{room} {{\n" for room in ROOMS}
@@ -135,12 +135,7 @@ def main() -> int:
         for name, text, _ in PLANTED:
             plant(copy / name, NAMESPACE[name.split("/")[1]], f"{text}\n")
         found = violations(copy)
-    missed: list[object] = [
-        (name, message)
-        for name, _, message in PLANTED
-        if not any(message in line and line.startswith(name) for line in found)
-    ]
-    return verdict(clean, missed)
+    return verdict(clean, not_found(PLANTED, found))
 
 
 if __name__ == "__main__":

@@ -39,6 +39,15 @@ def plant(path: Path, after: str, text: str) -> None:
     path.write_text(code.replace(after, after + text, 1))
 
 
+def not_found(planted: list[tuple[str, str, str]], found: list[str]) -> list[object]:
+    """What was planted, as (file, text, what the check says of it), and no line of `found` has."""
+    return [
+        (name, message)
+        for name, _, message in planted
+        if not any(message in line and line.startswith(name) for line in found)
+    ]
+
+
 def verdict(clean: list[str], missed: list[object]) -> int:
     """The exit code of a check's own test."""
     print(f"{len(clean)} violations before planting, missed: {missed or 'none'}")
