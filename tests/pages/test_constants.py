@@ -1,5 +1,5 @@
-"""The table of constants on the page of the method has every constant of lib/judge that can change
-a verdict, with the value that it has in the code."""
+"""The tables of constants on the two pages of the method name every constant that can change a
+verdict or a cause, with the value that it has in the code."""
 
 from __future__ import annotations
 
@@ -8,32 +8,34 @@ import re
 import pytest
 
 from pages.blocks import REPOSITORY
+from pages.constants_of_no_verdict import OF_NO_VERDICT
 
-JUDGE = REPOSITORY / "lib" / "judge"
+LIBRARY = REPOSITORY / "lib"
+PAGES = (LIBRARY / "judge" / "README.md", LIBRARY / "localize" / "README.md")
+ROOMS = ("judge",)
 DEFINED = re.compile(
-    r"constexpr (?:double|std::uint64_t|std::size_t|int) (k[A-Z]\w+) = ([^;]+); *(?://.*)?$", re.M
+    r"constexpr (?:double|float|int|unsigned|std::size_t|std::u?int\d+_t)"
+    r" (k[A-Z]\w+)\s*=\s*([^;]+);"
 )
-# Constants that decide how an answer is computed or told, and never what it is.
-OF_NO_VERDICT = {
-    "kTiny": "a continued fraction",
-    "kMostTerms": "the same",
-    "kMostLayers": "what counts as the number of a layer",
-    "kQuantumNamed": "when a formula mentions a term",
-    "kMostKept": "slices that are listed",
-    "kBytesPerTensor": "the size of a calibration's file",
-    "kBytesPerCell": "the same",
-}
+Constant = tuple[str, str]  # its name, and its file below lib
 
 
-def table() -> dict[tuple[str, str], str]:
-    """(constant, its file) -> its row, but for the name."""
-    rows = (JUDGE / "README.md").read_text().split("## Constants\n")[1].splitlines()
+def constants_in(path: str) -> dict[Constant, str]:
+    """Each constant of a file with its literal. A name that a file defines twice counts once."""
+    text = (LIBRARY / path).read_text()
+    return {(name, path): literal.strip() for name, literal in DEFINED.findall(text)}
+
+
+def table() -> dict[Constant, str]:
+    """Each constant of the tables with its row, but for the column that names it."""
     found = {}
-    for cells in (row.split(" | ") for row in rows if "`k" in row):
-        for names, file in re.findall(r"((?:`k\w+`(?:, )?)+) in `([\w/.]+)`", cells[2]):
-            path = file if "/" in file else f"judge/{file}"
-            for name in re.findall(r"k\w+", names):
-                found[name, path] = f"{cells[0]} | {cells[1]}"
+    for page in PAGES:
+        _, _, rows = page.read_text().partition("## Constants\n")
+        for cells in (row.split(" | ") for row in rows.splitlines() if "`k" in row):
+            for names, file in re.findall(r"((?:`k\w+`(?:, )?)+) in `([\w/.]+)`", cells[2]):
+                path = file if (LIBRARY / file).is_file() else f"{page.parent.name}/{file}"
+                for name in re.findall(r"k\w+", names):
+                    found[name, path] = f"{cells[0]} | {cells[1]}"
     return found
 
 
@@ -41,34 +43,48 @@ TABLE = table()
 
 
 def value_of(literal: str) -> float:
-    over, _, under = literal.partition(" / ")
-    number = float.fromhex(over) if over.startswith("0x") else float(over)
-    return number / (float(under) if under else 1)
+    """Of a number, a quotient, a product, or a power of two that is written as a shift."""
+    plain = re.sub(r"std::u?int\d+_t\{(\d+)\}", r"\1", literal).replace("'", "")
+    shifted = re.fullmatch(r"(\d+) << (\d+)U?", plain)
+    if shifted:
+        return float(int(shifted[1]) << int(shifted[2]))
+    value, operation = 1.0, "*"
+    for part in plain.split():
+        if part in {"*", "/"}:
+            operation = part
+            continue
+        number = float.fromhex(part) if part.startswith("0x") else float(part.rstrip("U"))
+        value = value * number if operation == "*" else value / number
+    return value
 
 
 def as_written(value: float) -> list[str]:
-    """The ways in which the page writes a number."""
+    """The ways in which a page writes a number."""
     forms = [f"{value:g}", f"{value:,.0f}", f"{value * 100:g} %", f"{value / 1e6:g} MB"]
     if 0 < value < 1:
         forms.append(f"1/{1 / value:g}")
-    return [*forms, *(["2⁻⁴⁰"] if value == 2**-40 else [])]
-
-
-def defined_in(path: str) -> dict[str, str]:
-    return dict(DEFINED.findall((REPOSITORY / "lib" / path).read_text()))
+    exponent = re.fullmatch(r"0x1\.0+p([+-]\d+)", float(value).hex())
+    if exponent:
+        forms.append(
+            "2" + str(int(exponent[1])).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        )
+    return forms
 
 
 @pytest.mark.parametrize(("name", "path"), TABLE)
 def test_a_constant_has_the_value_of_its_row(name: str, path: str) -> None:
-    value = value_of(defined_in(path)[name])
+    value = value_of(constants_in(path)[name, path])
     written = "|".join(map(re.escape, as_written(value)))
     assert re.search(rf"(?<![\d.,/])(?:{written})(?!\d|[.,]\d)", TABLE[name, path]), value
 
 
-def test_every_constant_of_the_judge_has_a_row() -> None:
-    files = [path for path in sorted(JUDGE.iterdir()) if path.suffix in {".h", ".cpp"}]
-    defined = {(name, f"judge/{f.name}") for f in files for name in defined_in(f"judge/{f.name}")}
-    assert len(defined) > 20
-    lacking = {(name, path) for name, path in defined if name not in OF_NO_VERDICT} - set(TABLE)
-    assert not lacking
-    assert set(OF_NO_VERDICT) <= {name for name, _ in defined}
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_constant_of_a_room_has_a_row_or_changes_no_verdict(room: str) -> None:
+    files = [path for path in (LIBRARY / room).rglob("*") if path.suffix in {".h", ".cpp"}]
+    paths = [str(path.relative_to(LIBRARY)) for path in files]
+    defined = {constant for path in paths for constant in constants_in(path)}
+    without = {constant for constant in OF_NO_VERDICT if constant[1].startswith(f"{room}/")}
+    assert defined
+    assert not defined - without - set(TABLE)
+    assert without <= defined
+    assert not without & set(TABLE)
