@@ -50,7 +50,8 @@ double largest_finite(tensor::DType dtype) {
 
 namespace {
 
-// Relative errors of a beta and of a bias correction that were computed in single precision.
+// How far a beta and a bias correction in single precision may be off: half the spacing of the
+// numbers just below 1, and four times that for a power and a difference.
 constexpr double kBetaError = 0x1p-25;
 constexpr double kCorrectionError = 0x1p-23;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();

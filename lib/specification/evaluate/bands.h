@@ -42,8 +42,8 @@ inline std::uint8_t band_of(unsigned exponent, unsigned largest) {
   return static_cast<std::uint8_t>(band < kBands ? band : kBands - 1);
 }
 
-// Whether many elements are much smaller than the largest of their row: an eighth of those that are
-// not 0 is not in band 0. What is not finite does not count.
+// Whether many elements are much smaller than the largest of their row: an eighth or more of those
+// that are not 0 is not in band 0. What is not finite does not count.
 bool has_small_elements(const Value& value);
 
 // The smallest positive number of full precision. Below it arithmetic may flush to zero.

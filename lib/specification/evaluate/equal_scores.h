@@ -18,7 +18,7 @@
 
 namespace ttrace::specification {
 
-// The roundings of a run may move a score this many times as far as those of two draws.
+// The roundings of a run may move a score this many times as far as those of the draws.
 inline constexpr double kReach = 3;
 
 // The scores from which a topk or sort chose indices.
