@@ -11,6 +11,7 @@ from ttrace_torch.base.names import ModelNames
 from ttrace_torch.errors import TraceError
 from ttrace_torch.optimizer.closures import Again, Arguments, closure_of, followed, with_closure
 from ttrace_torch.optimizer.state import StateTensor, state_tensors
+from ttrace_torch.optimizer.wrappers import optimizer_of_share
 
 _NUMBERS = ("lr", "momentum", "dampening", "eps", "weight_decay")
 _FLAGS = ("nesterov", "maximize", "amsgrad")
@@ -108,9 +109,11 @@ def entries_of(
     count: number of steps so far, if the optimizer does not know.
     """
     found = []
-    for group in getattr(optimizer, "param_groups", []):
-        members = [(p, [by_id[id(p)]] if id(p) in by_id else []) for p in group["params"]]
-        found.extend(group_entries(optimizer, group, members, step, count))
+    updating = optimizer_of_share(optimizer)
+    groups = getattr(optimizer, "param_groups", [])
+    for group, share in zip(groups, getattr(updating, "param_groups", [])):
+        members = [(p, [by_id[id(p)]] if id(p) in by_id else []) for p in share["params"]]
+        found.extend(group_entries(updating, group, members, step, count))
     return found
 
 

@@ -107,7 +107,8 @@ class _Averaging:
 
 
 class _ZeroRedundancy:
-    """torch's ZeroRedundancyOptimizer, which makes the steps itself."""
+    """torch's ZeroRedundancyOptimizer. It has the hooks, all parameters and the settings, and
+    gives an optimizer inside it this rank's share of the parameters."""
 
     def wraps(self, optimizer: Any) -> bool:
         return type(optimizer).__name__ == "ZeroRedundancyOptimizer"
@@ -116,5 +117,14 @@ class _ZeroRedundancy:
         return Unwrapped(optimizer, shares_out_state=True)
 
 
-for _wrapper in (_Accelerated(), _Averaging(), _ZeroRedundancy()):
+def optimizer_of_share(optimizer: Any) -> Any:
+    """The one that updates this rank's share of the parameters, with as many groups: that inside a
+    ZeroRedundancyOptimizer, else `optimizer`. Its settings may be older: a step copies them."""
+    inside = getattr(optimizer, "optim", None) if _ZERO.wraps(optimizer) else None
+    groups = getattr(inside, "param_groups", ())
+    return inside if len(groups) == len(getattr(optimizer, "param_groups", ())) else optimizer
+
+
+_ZERO = _ZeroRedundancy()
+for _wrapper in (_Accelerated(), _Averaging(), _ZERO):
     register_optimizer_wrapper(_wrapper)
