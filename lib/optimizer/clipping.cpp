@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 
 #include "base/error.h"
 #include "judge/tolerance.h"
@@ -100,7 +102,6 @@ const Clipping::Recorded& Clipping::recorded(std::uint64_t step) {
   const auto [known, fresh] = steps_.try_emplace(step);
   Recorded& recorded = known->second;
   if (!fresh) return recorded;
-  bool found = false;
   for (const trace::TensorEntry& entry : candidate_.manifest().tensors) {
     if (entry.key.step != step || entry.key.kind != trace::Kind::kGradNorm) continue;
     try {
@@ -111,37 +112,68 @@ const Clipping::Recorded& Clipping::recorded(std::uint64_t step) {
       const double value = scalar_value(candidate_, entry);
       if (!std::isfinite(value) || value < 0) {
         recorded.problem = "the gradient norm is not finite";
-      } else if (found && !near(value, recorded.norm)) {
+      } else if (recorded.norm && !near(value, *recorded.norm)) {
         recorded.problem = "there are several gradient norms";
       }
       recorded.norm = value;
-      found = true;
     } catch (const base::InputError& error) {
-      recorded = {0, error.what(), true};
+      recorded = {std::nullopt, error.what(), true};
     }
     if (!recorded.problem.empty()) return recorded;
   }
-  if (!found) recorded.problem = "gradients are clipped, but their norm was not recorded";
   return recorded;
+}
+
+bool Clipping::has_all_gradients(std::uint64_t step) const {
+  std::set<std::string> updated;
+  for (const trace::OptimizerGroup& group : candidate_.manifest().optimizer) {
+    if (group.step == step) updated.insert(group.params.begin(), group.params.end());
+  }
+  std::set<std::string> before;
+  std::set<std::string> whole;
+  std::set<std::string> raw;
+  for (const trace::TensorEntry& entry : candidate_.manifest().tensors) {
+    if (entry.key.step != step) continue;
+    if (entry.key.kind == trace::Kind::kParam) before.insert(entry.key.name);
+    if (entry.key.kind == trace::Kind::kMainGrad) whole.insert(entry.key.name);
+    if (entry.key.kind == trace::Kind::kParamGrad) raw.insert(entry.key.name);
+  }
+  return std::ranges::all_of(updated, [&](const std::string& name) {
+    return whole.contains(name) || (before.contains(name) && !raw.empty() && !raw.contains(name));
+  });
+}
+
+Clip Clipping::by_own_norm(std::uint64_t step, double clip_norm) {
+  if (!has_all_gradients(step)) {
+    return {1, 0, "gradients are clipped, but neither their norm nor all of them were recorded"};
+  }
+  const MainGradientNorm& own = gradients_.of(step);
+  if (!own.problem.empty()) return {1, 0, own.problem, own.unreadable};
+  const double rounding = std::min(own.rounding, judge::kMostNormRounding);
+  if (own.norm * (1 + rounding) < clip_norm) return {};
+  // Near the limit the job may have clipped or not.
+  return {std::min(measure::clip_coefficient(clip_norm, own.norm), 1 - rounding / 2), rounding, ""};
 }
 
 Clip Clipping::of(std::uint64_t step, double clip_norm) {
   const Recorded& known = recorded(step);
-  if (!known.problem.empty()) return {1, known.problem, known.unreadable};
-  const double factor = measure::clip_coefficient(clip_norm, known.norm);
+  if (!known.problem.empty()) return {1, 0, known.problem, known.unreadable};
+  if (!known.norm) return by_own_norm(step, clip_norm);
+  const double norm = *known.norm;
+  const double factor = measure::clip_coefficient(clip_norm, norm);
   if (factor >= 1) return {};
   const MainGradientNorm& own = gradients_.of(step);
-  if (!own.problem.empty()) return {1, own.problem, own.unreadable};
-  const double clipped = factor * known.norm;
+  if (!own.problem.empty()) return {1, 0, own.problem, own.unreadable};
+  const double clipped = factor * norm;
   // If both norms fit, clipping changes next to nothing; take the nearer one.
-  if (near(own.norm, known.norm)) {
-    const bool nearer_clipped = std::abs(own.norm - clipped) < std::abs(own.norm - known.norm);
-    return nearer_clipped ? Clip{} : Clip{factor, ""};
+  if (near(own.norm, norm)) {
+    const bool nearer_clipped = std::abs(own.norm - clipped) < std::abs(own.norm - norm);
+    return nearer_clipped ? Clip{} : Clip{factor, 0, ""};
   }
   if (near(own.norm, clipped)) return {};
   // Clipping leaves no larger norm than `clipped`, so the gradients were recorded before it.
-  if (own.norm > clipped) return {factor, ""};
-  return {1,
+  if (own.norm > clipped) return {factor, 0, ""};
+  return {1, 0,
           "the norm of the main gradients is neither the recorded one nor the one they are clipped "
           "to, so whether they are clipped cannot be told"};
 }

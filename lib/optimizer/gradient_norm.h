@@ -48,13 +48,16 @@ class MainGradientNorms {
 
 struct Clip {
   double factor = 1;        // of the gradient as recorded
+  double rounding = 0;      // by how much, relatively, the job's factor may be another
   std::string problem;      // why it is not known, or empty
   bool unreadable = false;  // a read failed, and the problem says how
 };
 
 // Finds how much clipping multiplied the candidate's main gradients. The recorded norm gives the
 // factor; the gradients' own norm shows whether they were recorded before or after clipping. A
-// collector may record either: where the job calls it, or when the optimizer's step begins.
+// collector may record either: where the job calls it, or when the optimizer's step begins. Without
+// a recorded norm the gradients' own gives the factor, where the trace has all of them: a collector
+// that names a limit knows that all gradients were clipped to it at once.
 class Clipping {
  public:
   // `candidate` must outlive it.
@@ -67,12 +70,16 @@ class Clipping {
 
  private:
   struct Recorded {
-    double norm = 0;
+    std::optional<double> norm;
     std::string problem;
     bool unreadable = false;
   };
 
   const Recorded& recorded(std::uint64_t step);
+  // Returns whether every parameter that the optimizer updates in `step` has a main gradient, or
+  // was recorded without a raw gradient although others have one: no micro-batch has used it.
+  bool has_all_gradients(std::uint64_t step) const;
+  Clip by_own_norm(std::uint64_t step, double clip_norm);
 
   const trace::Source& candidate_;
   MainGradientNorms gradients_;

@@ -33,7 +33,8 @@ struct UpdateEntries {
 // optimizers do not compute in: integers, fp8, and Adam in f16, whose second moments under- and
 // overflow.
 std::optional<measure::StepRoundoffs> update_rounding(const Hyperparameters& hyperparameters,
-                                                      const UpdateEntries& entries, bool clipped) {
+                                                      const UpdateEntries& entries,
+                                                      const Clip& clip) {
   std::vector<const TensorEntry*> all = entries.states;
   all.insert(all.end(), {entries.after, entries.parameter});
   if (entries.gradient != nullptr) all.push_back(entries.gradient);
@@ -82,8 +83,8 @@ std::optional<measure::StepRoundoffs> update_rounding(const Hyperparameters& hyp
     rounding.stored_smallest = measure::smallest_rounding(entries.after->dtype);
   }
   // Norm + 1e-6, the quotient and the product are rounded; one more for the recorded norm.
-  if (clipped && entries.gradient != nullptr) {
-    rounding.gradient = 4 * *measure::unit_roundoff(entries.gradient->dtype);
+  if ((clip.factor < 1 || clip.rounding > 0) && entries.gradient != nullptr) {
+    rounding.gradient = 4 * *measure::unit_roundoff(entries.gradient->dtype) + clip.rounding;
   }
   return rounding;
 }
@@ -287,20 +288,19 @@ class UpdatePlanner {
       if (operand->shape != after.shape) return fail("its gradient or state has another shape");
     }
 
-    double clip = 1;
+    Clip clip;
     if (h.clip_norm && !zero_gradients_) {
-      Clip found_clip = clipping_.of(key.step, *h.clip_norm);
-      leaf.unreadable = found_clip.unreadable;
-      if (!found_clip.problem.empty()) return fail(std::move(found_clip.problem));
-      clip = found_clip.factor;
+      clip = clipping_.of(key.step, *h.clip_norm);
+      leaf.unreadable = clip.unreadable;
+      if (!clip.problem.empty()) return fail(std::move(clip.problem));
     }
-    leaf.step.clip = clip;
+    leaf.step.clip = clip.factor;
     std::vector<const TensorEntry*> states;
     for (std::size_t i = kMomentumBuffer; i < kOperands; ++i) {
       if (leaf.operands[i] != nullptr) states.push_back(leaf.operands[i]);
     }
     const auto rounding = update_rounding(
-        h, {&after, leaf.operands[kParameter], leaf.operands[kGradient], states}, clip < 1);
+        h, {&after, leaf.operands[kParameter], leaf.operands[kGradient], states}, clip);
     if (!rounding) return fail("its precision is none that an optimizer is replayed in");
     leaf.step.rounding = *rounding;
     return leaf;

@@ -54,8 +54,7 @@ struct Judged {
   std::vector<std::string> warnings;
 };
 
-Judged judged(const Run& run, unsigned threads = 1) {
-  const MemoryTrace trace = run.made();
+Judged judged(const MemoryTrace& trace, unsigned threads = 1) {
   const comparison::CompareReport report =
       engine::compare_traces(trace, trace, {}, {{}, {threads}});
   for (const TensorComparison& result : report.results) {
@@ -64,6 +63,8 @@ Judged judged(const Run& run, unsigned threads = 1) {
   throw std::logic_error("no updated parameter");
 }
 
+Judged judged(const Run& run, unsigned threads = 1) { return judged(run.made(), threads); }
+
 bool is_replayed_and(judge::Outcome outcome, const Run& run) {
   const Judged found = judged(run);
   return found.result.outcome == outcome && found.result.comparison->replay &&
@@ -71,13 +72,14 @@ bool is_replayed_and(judge::Outcome outcome, const Run& run) {
 }
 
 // The reason that the one warning gives, empty if it was replayed.
-std::string reason(const Run& run) {
-  const Judged found = judged(run);
+std::string reason(const Judged& found) {
   if (found.result.comparison->replay) return "";
   REQUIRE(found.warnings.size() == 1);
   CHECK(found.result.comparison->tolerance.rule == judge::Rule::kFallback);
   return found.warnings[0].substr(found.warnings[0].find("wider: ") + 7);
 }
+
+std::string reason(const Run& run) { return reason(judged(run)); }
 
 using judge::Outcome;
 
@@ -199,10 +201,46 @@ TEST_CASE("clipping is replayed by the recorded norm, before or after which grad
   CHECK(is_replayed_and(Outcome::kMatch, lenient));
 }
 
+TEST_CASE("clipping by a norm that was not recorded is replayed by that of all main gradients") {
+  Run run;
+  run.clip_norm = 2;
+  const double factor = 2 / (9.3808315196468595 + 1e-6);
+  run.after = {1 - 2 * factor, 2 - factor, 3 + factor, 4 - 4 * factor};
+  CHECK(is_replayed_and(Outcome::kMatch, run));
+  Run unclipped = run;
+  unclipped.after = Run{}.after;
+  CHECK(is_replayed_and(Outcome::kDiverged, unclipped));
+  Run lenient = unclipped;
+  lenient.clip_norm = 100;
+  CHECK(is_replayed_and(Outcome::kMatch, lenient));
+  Run at_the_limit = unclipped;
+  at_the_limit.clip_norm = 9.3808315196468595;
+  CHECK(is_replayed_and(Outcome::kMatch, at_the_limit));
+}
+
+TEST_CASE("without all main gradients a clipping whose norm was not recorded is not replayed") {
+  Run run;
+  run.clip_norm = 100;
+  const auto with_another = [&](const std::vector<std::string>& raw, bool recorded = true) {
+    MemoryTrace trace = run.made();
+    trace.edit().optimizer.at(0).params.push_back("other");
+    if (recorded) trace.put(make_entry("other", {4}, Kind::kParam), run.gradient);
+    for (const std::string& name : raw) {
+      trace.put(make_entry(name, {4}, Kind::kParamGrad), run.gradient);
+    }
+    return reason(judged(trace));
+  };
+  const std::string lacking =
+      "gradients are clipped, but neither their norm nor all of them were recorded (1)";
+  CHECK(with_another({}) == lacking);
+  CHECK(with_another({"w", "other"}) == lacking);
+  CHECK(with_another({"w"}, false) == lacking);
+  CHECK(with_another({"w"}).empty());  // no micro-batch has used it
+}
+
 TEST_CASE("a norm that does not tell what was clipped judges nothing") {
   Run run;
   run.clip_norm = 2;
-  CHECK(reason(run) == "gradients are clipped, but their norm was not recorded (1)");
   run.norms = {std::numeric_limits<double>::infinity()};
   CHECK(reason(run) == "the gradient norm is not finite (1)");
   run.norms = {9.38, 7};

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from ttrace_torch.base.problems import Problems
+from ttrace_torch.capture.clipping import Clipping
 from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import Step
@@ -104,8 +105,9 @@ class TracedUpdates:
         clipping = step.clipping
         if step.clip_norm is None and clipping is not None:
             step.clip_norm = clipping.limit()
-            if step.clip_norm is not None and not _has_norm(step):
+            if step.clip_norm is not None and not (_has_norm(step) or _has_all_of(step, clipping)):
                 self._problems.say_once(_UNTOLD)
+                self._call(step, "of gradients clipped by a norm that was not recorded")
         if step.clip_norm is not None:
             step.optimizer = [{**e, "clip_norm": step.clip_norm} for e in step.optimizer]
         elif clipping is not None and clipping.seen:
@@ -201,3 +203,9 @@ def _is_added_entry_by_entry(gradient: torch.Tensor | None) -> bool:
 
 def _has_norm(step: Step) -> bool:
     return any(key.kind == "grad_norm" for key in step.recorder.records)
+
+
+def _has_all_of(step: Step, clipping: Clipping) -> bool:
+    """Whether all gradients that made the norm were recorded, so that readers can take it."""
+    recorded = {key.name for key in step.recorder.records if key.kind == "main_grad"}
+    return clipping.by_norm_of is not None and clipping.by_norm_of <= recorded

@@ -2,7 +2,8 @@
 
 `clip_grad_norm_` may have been imported before anything is traced, so the functions that it calls
 are followed instead. The gradients are recorded before they are clipped. The norm is not: under
-FSDP2 every rank has a part of it, and a tensor that one run alone records is a difference.
+FSDP2 every rank has a part of it, and a tensor that one run alone records is a difference. Readers
+take that of the main gradients.
 """
 
 from __future__ import annotations
@@ -32,13 +33,17 @@ class Clipping:
         self._norm_type: Any = 2.0
         self._calls = 0
         self._limit = float("inf")
+        self._gradients = 0  # how many the last norm was taken of
+        # The parameters whose gradients, and no others, torch's function made the norm of; None if
+        # that is not known.
+        self.by_norm_of: frozenset[str] | None = None
 
     @contextmanager
     def followed(self) -> Iterator[None]:
         """Inside, torch's functions tell what they clip."""
         with ExitStack() as stack:
             for owner, name, around in (
-                (_MODULE, "_get_total_norm", self._measured),
+                (_MODULE, "_get_total_norm", self._measuring),
                 (_MODULE, "_clip_grads_with_norm_", self._clipped),
                 (_MODULE, "clip_grad_value_", self._cut),
                 (torch.nn.utils, "clip_grad_value_", self._cut),
@@ -57,10 +62,12 @@ class Clipping:
         """Whether gradients were clipped, in whatever way."""
         return self._calls > 0
 
-    def _measured(self, measure: Function) -> Function:
+    def _measuring(self, measure: Function) -> Function:
         @wraps(measure)
         def measured(tensors: Any, norm_type: Any = 2.0, *args: Any, **kwargs: Any) -> Any:
             self._norm_type = norm_type
+            tensors = _listed(tensors)
+            self._gradients = len(tensors)
             return measure(tensors, norm_type, *args, **kwargs)
 
         return measured
@@ -72,6 +79,7 @@ class Clipping:
                 parameters = _listed(parameters)
                 if self._takes(parameters):
                     whole = self._covers(parameters) and float(self._norm_type) == 2
+                    self.by_norm_of = self._measured() if whole else None
                     self._limit = float(max_norm) if whole else float("inf")
             return clip(parameters, max_norm, total_norm, *args, **kw)
 
@@ -96,6 +104,10 @@ class Clipping:
         self._before()
         self._calls += 1
         return True
+
+    def _measured(self) -> frozenset[str] | None:
+        own = {name: id(one) for name, one in self._parameters.items() if one.grad is not None}
+        return frozenset(own) if self._gradients == len(set(own.values())) else None
 
     def _covers(self, parameters: Iterable[torch.Tensor]) -> bool:
         clipped = {id(parameter) for parameter in parameters}
