@@ -152,12 +152,16 @@ JOBS = {
         labelled=True,
     ),
 }
-OPTIMIZERS = (
-    lambda parameters: torch.optim.AdamW(parameters, 1e-3),
-    lambda parameters: torch.optim.NAdam(parameters, 1e-3),
-    lambda parameters: torch.optim.SGD(parameters, 0.1, momentum=0.9),
-    lambda parameters: torch.optim.Adamax(parameters, 1e-3),
+OPTIMIZERS: tuple[tuple[type[torch.optim.Optimizer], dict[str, float]], ...] = (
+    (torch.optim.AdamW, {"lr": 1e-3}),
+    (torch.optim.NAdam, {"lr": 1e-3}),
+    (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9}),
+    (torch.optim.Adamax, {"lr": 1e-3}),
 )
+
+
+def optimizer_of(job: str) -> tuple[type[torch.optim.Optimizer], dict[str, float]]:
+    return OPTIMIZERS[list(JOBS).index(job) % len(OPTIMIZERS)]
 
 
 def train(
@@ -178,7 +182,8 @@ def train(
     job = JOBS[name]
     torch.manual_seed(1)
     model = job.model().to(device)
-    optimizer = OPTIMIZERS[list(JOBS).index(name) % len(OPTIMIZERS)](model.parameters())
+    kind, settings = optimizer_of(name)
+    optimizer = kind(model.parameters(), **settings)
     torch.manual_seed(2)
     batches = [tuple(x.to(device) for x in job.batch()) for _ in range(2)]
     if faulty:
@@ -224,6 +229,29 @@ class Answer(NamedTuple):
     line: str
 
 
+def answers_of(
+    job: str, reference: Path, noise: Path, specification: Path, run: Path, faulty: Path
+) -> list[Answer]:
+    """What both commands say of a healthy run and of a faulty one, printed as well."""
+    followed = ("--specification", specification)
+    pairs = ((), ("--noise", noise))
+    asked: list[tuple[str, bool, tuple[Any, ...]]] = [
+        ("audit of the reference", True, ("audit", reference, *followed))
+    ]
+    for healthy, candidate in ((True, run), (False, faulty)):
+        asked.append(("audit", healthy, ("audit", candidate, *followed)))
+        asked += [
+            ("compare" + " --noise" * bool(n), healthy, ("compare", reference, candidate, *n))
+            for n in pairs
+        ]
+    answers = []
+    for what, healthy, arguments in asked:
+        done = run_ttrace(*arguments, timeout=SECONDS)
+        line = (done.stdout or done.stderr).partition("\n")[0]
+        answers.append(Answer(job, what, healthy, done.returncode, line))
+    return answers
+
+
 def tried(name: str, device: str, autocast: bool) -> list[Answer]:
     with tempfile.TemporaryDirectory(prefix="ttrace-odd-") as folder:
         here = Path(folder)
@@ -241,27 +269,19 @@ def tried(name: str, device: str, autocast: bool) -> list[Answer]:
         )
         if not trained:
             return [Answer(name, "training", True, None, log.read_text(errors="replace")[-600:])]
-        followed = ("--specification", specification)
-        pairs = ((), ("--noise", noise))
-        asked: list[tuple[str, bool, tuple[Any, ...]]] = [
-            ("audit of the reference", True, ("audit", reference, *followed)),
-            ("audit", True, ("audit", run, *followed)),
-            *(
-                ("compare" + " --noise" * bool(n), True, ("compare", reference, run, *n))
-                for n in pairs
-            ),
-            ("audit", False, ("audit", faulty, *followed)),
-            *(
-                ("compare" + " --noise" * bool(n), False, ("compare", reference, faulty, *n))
-                for n in pairs
-            ),
-        ]
-        answers = []
-        for what, healthy, arguments in asked:
-            done = run_ttrace(*arguments, timeout=SECONDS)
-            line = (done.stdout or done.stderr).partition("\n")[0]
-            answers.append(Answer(name, what, healthy, done.returncode, line))
-        return answers
+        return answers_of(name, reference, noise, specification, run, faulty)
+
+
+def each_of(jobs: list[str], tried: Callable[[str], list[Answer]], at_once: int) -> list[Answer]:
+    """All answers, each printed when its job has ended."""
+    answers = []
+    with ThreadPoolExecutor(at_once) as pool:
+        for some in pool.map(tried, jobs):
+            for answer in some:
+                state = "healthy" if answer.healthy else "faulty"
+                print(f"{answer.job}, {state}: {answer.asked}: {answer.line[:200]}", flush=True)
+            answers += some
+    return answers
 
 
 def told(answers: list[Answer]) -> int:
@@ -291,14 +311,7 @@ def main() -> int:
     def one(name: str) -> list[Answer]:
         return tried(name, args.device, args.autocast)
 
-    with ThreadPoolExecutor(args.at_once) as pool:
-        answers = []
-        for some in pool.map(one, args.only or JOBS):
-            for answer in some:
-                state = "healthy" if answer.healthy else "faulty"
-                print(f"{answer.job}, {state}: {answer.asked}: {answer.line[:200]}", flush=True)
-            answers += some
-    return told(answers)
+    return told(each_of(args.only or list(JOBS), one, args.at_once))
 
 
 if __name__ == "__main__":
