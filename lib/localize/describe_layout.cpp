@@ -242,7 +242,7 @@ bool holds_error(const measure::BlockStats& block, const comparison::ComparedNum
   if (block.stats.unequal == 0) return false;
   const double here = mean_square(block.stats);
   if (here >= even) return true;
-  constexpr double kLeast = 1e-4;  // of the mean square of all: 1 % of the error
+  constexpr double kLeast = 1e-4;  // of the mean square error of all: 1 % of its root
   constexpr double kBeyond = 2;    // times what is allowed to so many elements
   const double most = kBeyond * numbers.tolerance.allowed_norm();
   const auto elements = static_cast<double>(numbers.measurement.total.elements);

@@ -40,7 +40,7 @@ std::span<const double> TokenRows::row(std::uint64_t token) {
 
 namespace {
 
-constexpr double kSumRounding = 4 * 0x1p-23;
+constexpr double kSumRounding = 4 * 0x1p-23;  // of a sum in f32, relative to Σ|x·w|
 
 // The rounding of the score itself, and half an ulp of its exponential, in case the choice is made
 // after a softmax or sigmoid.

@@ -12,9 +12,10 @@ namespace {
 using base::concat;
 using base::short_number;
 
+// Of these the noise and the spread of scores are taken.
 constexpr std::uint64_t kSampledTokens = 256;
 constexpr std::uint64_t kSampledExperts = 64;
-constexpr std::uint64_t kSampledChoices = 64;
+constexpr std::uint64_t kSampledChoices = 64;  // tokens whose choice must follow from scores
 
 struct TokenSample {
   double noise = 0;

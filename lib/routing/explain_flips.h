@@ -21,7 +21,7 @@ inline constexpr double kMostNoise = 8;
 // token's scores.
 inline constexpr double kMostNoiseShare = 0.1;
 
-// The most flips that are examined. A run with more is not considered healthy.
+// The most flips of one choice that are examined. One with more is not considered healthy.
 inline constexpr std::size_t kMostExamined = std::size_t{1} << 16;
 
 // A flip that rounding does not explain.

@@ -20,7 +20,7 @@ using layout::View;
 using trace::Kind;
 using trace::TensorKey;
 
-constexpr std::uint64_t kTokensTried = 256;
+constexpr std::uint64_t kTokensTried = 256;  // that say whether a tensor is a choice
 constexpr std::uint64_t kOrderCompared = 8;  // experts, where a token's number is not known
 
 // "experts.3", "local_experts.12": an expert's module, seen from the module around its router.

@@ -12,7 +12,16 @@ from pages.constants_of_no_verdict import FOLDERS_OF_NO_VERDICT, OF_NO_VERDICT
 
 LIBRARY = REPOSITORY / "lib"
 PAGES = (LIBRARY / "judge" / "README.md", LIBRARY / "localize" / "README.md")
-ROOMS = ("audit", "judge", "measure", "specification")
+ROOMS = (
+    "audit",
+    "comparison",
+    "judge",
+    "localize",
+    "measure",
+    "optimizer",
+    "routing",
+    "specification",
+)
 DEFINED = re.compile(
     r"constexpr (?:double|float|int|unsigned|std::size_t|std::u?int\d+_t)"
     r" (k[A-Z]\w+)\s*=\s*([^;]+);"
@@ -44,7 +53,7 @@ TABLE = table()
 
 def value_of(literal: str) -> float:
     """Of a number, a quotient, a product, or a power of two that is written as a shift."""
-    plain = re.sub(r"std::u?int\d+_t\{(\d+)\}", r"\1", literal).replace("'", "")
+    plain = re.sub(r"std::(?:u?int\d+|size)_t\{(\d+)\}", r"\1", literal).replace("'", "")
     shifted = re.fullmatch(r"(\d+) << (\d+)U?", plain)
     if shifted:
         return float(int(shifted[1]) << int(shifted[2]))

@@ -15,9 +15,10 @@ namespace {
 constexpr std::uint64_t kMostBlocks = 64;
 // Up to this many slices, each slice is also tried as a block of its own.
 constexpr std::uint64_t kMostSingleSlices = 256;
-constexpr std::uint64_t kFewestElementsOfBlock =
-    8;                                       // of a block, where there are more than as many
-constexpr double kMostDifferences = 0x1p28;  // differences of slices
+// Where there are more blocks than this, each must have at least as many elements.
+constexpr std::uint64_t kFewestElementsOfBlock = 8;
+// Differences of two sums of sketches, over all numbers of blocks that are tried.
+constexpr double kMostDifferences = 0x1p28;
 // A distance that is estimated from sketches may be this many times too large.
 constexpr double kSlackOfBlocks = 3;
 constexpr std::size_t kMostBlocksNamed = 16;

@@ -8,7 +8,9 @@
 namespace ttrace::localize {
 namespace {
 
-// The largest relative error of a norm that was added up in single precision.
+// How far, relative to it, a recorded norm may be from that of the gradients it was made of. One of
+// 124 million parameters, added up in single precision, is 8.5e-5 off; if a larger one is off by
+// more, no part is named.
 constexpr double kMostOffNorm = 1e-4;
 
 }  // namespace

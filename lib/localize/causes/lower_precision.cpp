@@ -8,10 +8,10 @@
 namespace ttrace::localize {
 namespace {
 
-constexpr std::uint64_t kMostSampled = std::uint64_t{1} << 20;
-constexpr std::uint64_t kFewestSampled = 8;
-constexpr double kMostOffGrid = 0.001;
-constexpr double kMostOfReference = 0.5;  // of the reference's elements on the grid
+constexpr std::uint64_t kMostSampled = std::uint64_t{1} << 20;  // elements that are read
+constexpr std::uint64_t kFewestSampled = 8;                     // of these, that are not zero
+constexpr double kMostOffGrid = 0.001;    // of the candidate's elements, not on the grid
+constexpr double kMostOfReference = 0.5;  // of the reference's elements, on the grid
 // The largest error that counts as rounding to the grid, in units of ε·‖R‖. One rounding makes 0.3,
 // a sum over several ranks somewhat more.
 constexpr double kMostError = 4;

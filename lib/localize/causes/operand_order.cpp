@@ -9,7 +9,8 @@
 namespace ttrace::localize {
 namespace {
 
-constexpr double kMostMultiplications = 0x1p27;  // multiplications
+constexpr double kMostMultiplications = 0x1p27;  // over all orders that are tried
+// Of more chunks only orders in which two are swapped are tried.
 constexpr std::uint64_t kMostChunksInAnyOrder = 4;
 
 // The two factors of a weight's gradient dYᵀ·X, of one module call.

@@ -10,7 +10,8 @@ namespace ttrace::localize {
 namespace {
 
 constexpr std::int64_t kMostPlaces = 8;
-constexpr std::int64_t kMostRolled = 2;
+constexpr std::int64_t kMostRolled = 2;  // after the cut: labels are rolled by one
+// A distance that is estimated from sketches may be this many times too large.
 constexpr double kSlackOfShift = 3;
 
 struct Shift {

@@ -6,7 +6,7 @@ namespace {
 
 // Whether all slices moved by the same few places. find_shifted names that.
 bool is_shift(const BlockMapping& mapping, std::uint64_t extent) {
-  constexpr std::size_t kMostShift = 8;
+  constexpr std::size_t kMostShift = 8;  // as far as find_shifted looks
   const std::size_t n = mapping.blocks();
   if (n != extent || n <= 4) return false;
   const std::size_t by = mapping.source[0];

@@ -11,7 +11,8 @@
 namespace ttrace::localize {
 namespace {
 
-constexpr std::uint64_t kFewestElementsOfSlice = 8;
+constexpr std::uint64_t kFewestElementsOfSlice = 8;  // of a shard: fewer are no evidence
+// A distance that is estimated from sketches may be this many times too large.
 constexpr double kSlackOfSlice = 3;
 
 // The ranges into which the candidate's shards cut a dimension, by their start; empty if it is not

@@ -17,7 +17,7 @@ constexpr std::size_t kMostTerms = 16;
 constexpr std::uint64_t kMostRead = std::uint64_t{1} << 17;  // elements of a shard
 // How near a weight must be to 0 to count as 0, and to the right weight to count as right.
 constexpr double kNone = 0.02;
-// A fit of an n-th of its elements is no fit.
+// A fit over fewer elements for each term proves nothing.
 constexpr std::uint64_t kElementsPerTerm = 8;
 
 // Sums over the elements of some tensors x_0, x_1, ... and y.
@@ -222,8 +222,8 @@ struct Weights {
 
 Weights compared(const std::vector<double>& weights, const std::vector<double>& due) {
   Weights found;
-  // A mean over the wrong number scales all weights by one factor. So only the weights' ratios to
-  // each other count.
+  // A mean over the wrong number scales all weights by one factor. So a term is lacking where its
+  // weight is small beside the largest one.
   double common = 0;
   for (std::size_t i = 0; i < due.size(); ++i) common = std::max(common, weights[i] / due[i]);
   for (std::size_t i = 0; i < due.size(); ++i) {
