@@ -99,6 +99,15 @@ TEST_CASE("rows moved by one place are shifted") {
   CHECK(causes[0].evidence.find("moved down by 1 place, around the end") != std::string::npos);
 }
 
+TEST_CASE("rows moved by more than a quarter of all are in another order") {
+  std::vector<std::size_t> order = natural();
+  for (std::size_t i = 0; i < 16; ++i) order[i] = (i + 5) % 16;
+  const Values wide = random_values(128, 4);  // [16, 8]
+  TwoRuns runs;
+  runs.put(make_entry("fc", {16, 8}), wide, rows_in_order(wide, 8, order));
+  CHECK(runs.names() == Names{"wrong_order"});
+}
+
 TEST_CASE("labels rolled after the cut are shifted at the borders of shards") {
   Values tokens;  // [17, 2]
   for (const double value : random_values(34, 5)) tokens.push_back(std::floor(value * 1000));

@@ -9,7 +9,6 @@
 namespace ttrace::localize {
 namespace {
 
-constexpr std::int64_t kMostPlaces = 8;
 constexpr std::int64_t kMostRolled = 2;  // after the cut: labels are rolled by one
 // A distance that is estimated from sketches may be this many times too large.
 constexpr double kSlackOfShift = 3;
@@ -113,9 +112,9 @@ std::vector<Shift> shifts_along(const Case& the_case, std::size_t dim, std::uint
   for (const std::uint64_t size : axis_sizes(the_case)) chunks.insert({size, 2 * size});
   for (const std::uint64_t count : chunks) {
     if (extent % count != 0 || extent / count < 4) continue;
-    const auto length = static_cast<std::int64_t>(extent / count);
-    for (std::int64_t by = -kMostPlaces; by <= kMostPlaces; ++by) {
-      if (by == 0 || 4 * std::abs(by) > length) continue;
+    const auto most = static_cast<std::int64_t>(kMostPlaces);
+    for (std::int64_t by = -most; by <= most; ++by) {
+      if (by == 0 || !is_few_places(places_of(by), extent / count)) continue;
       for (const bool wraps : {true, false}) {
         shifts.push_back(
             {moved_in_chunks(extent, extent / count, by, wraps), describe_move(count, by, wraps)});

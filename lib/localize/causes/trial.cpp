@@ -157,6 +157,10 @@ bool looks_like(const Case& the_case, const measure::TensorRef& other) {
   return error > 0 && squared(the_case, box, *c, *o, box) <= kMostLeft * kMostLeft * error;
 }
 
+bool is_few_places(std::uint64_t places, std::uint64_t length) {
+  return places <= kMostPlaces && 4 * places <= length;
+}
+
 MappedDistance distance_when_mapped(const Case& the_case, std::size_t dim, const SliceMap& source) {
   const tensor::Shape& shape = the_case.reference.view->shape;
   const auto c = the_case.candidate.open(measure::Replicas::kFirstOnly);

@@ -60,6 +60,12 @@ bool looks_like(const Case& the_case, const measure::TensorRef& other);
 inline constexpr std::int64_t kUnknown = -1;
 using SliceMap = std::vector<std::int64_t>;
 
+// The most places by which slices count as shifted; by more, they are in another order.
+inline constexpr std::uint64_t kMostPlaces = 8;
+// Whether slices that move by so many places within a chunk of `length` count as shifted: by at
+// most kMostPlaces and a quarter of the chunk.
+bool is_few_places(std::uint64_t places, std::uint64_t length);
+
 struct MappedDistance {
   double left = 0;     // of the slices that are known
   double unknown = 0;  // ‖C - R‖ of the others

@@ -6,14 +6,13 @@ namespace {
 
 // Whether all slices moved by the same few places. find_shifted names that.
 bool is_shift(const BlockMapping& mapping, std::uint64_t extent) {
-  constexpr std::size_t kMostShift = 8;  // as far as find_shifted looks
   const std::size_t n = mapping.blocks();
   if (n != extent || n <= 4) return false;
   const std::size_t by = mapping.source[0];
   for (std::size_t i = 0; i < n; ++i) {
     if (mapping.source[i] != (i + by) % n) return false;
   }
-  return by <= kMostShift || n - by <= kMostShift;
+  return is_few_places(by, n) || is_few_places(n - by, n);
 }
 
 }  // namespace
