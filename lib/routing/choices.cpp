@@ -42,10 +42,11 @@ namespace {
 
 constexpr double kSumRounding = 4 * 0x1p-23;  // of a sum in f32, relative to Σ|x·w|
 
-// The rounding of the score itself, and half an ulp of its exponential, in case the choice is made
-// after a softmax or sigmoid.
+// Half an ulp of a score's exponential, in case the choice is made after a softmax or sigmoid.
+constexpr double kExponentialRounding = 0.25;
+
 double rounding_of_score(double score, double epsilon) {
-  return epsilon * (std::abs(score) + 0.25);
+  return epsilon * (std::abs(score) + kExponentialRounding);
 }
 
 constexpr std::size_t kMostRowsKept = std::size_t{1} << 20;  // elements of W: 8 MiB

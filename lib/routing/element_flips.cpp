@@ -19,6 +19,7 @@ constexpr std::size_t kMostTied = 16;
 // A maximum that moves takes its gradient along, so the differences cancel but for this share of
 // their sizes: the roundings of a gradient that noise runs allow, or those of its type.
 constexpr double kMostCreated = 1.0 / 64;
+constexpr double kMostRoundings = 8;  // ε of that type
 
 constexpr std::size_t kImageDimensions = 4;  // samples, channels, and at least two extents
 
@@ -135,7 +136,7 @@ void ElementFlips::explain_maxima(std::vector<Large>& large, FlippedElements& fo
       sum += next.off;
       sizes += std::abs(next.off);
     }
-    const bool kept = std::abs(sum) <= std::max(kMostCreated, 8 * epsilon_) * sizes;
+    const bool kept = std::abs(sum) <= std::max(kMostCreated, kMostRoundings * epsilon_) * sizes;
     if (end - begin < 2 || end - begin > kMostTied || !other_order || !kept) continue;
     for (std::size_t k = begin; k < end; ++k) {
       others[k]->chosen = true;

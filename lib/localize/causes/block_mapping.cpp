@@ -17,6 +17,8 @@ constexpr std::uint64_t kMostBlocks = 64;
 constexpr std::uint64_t kMostSingleSlices = 256;
 // Where there are more blocks than this, each must have at least as many elements.
 constexpr std::uint64_t kFewestElementsOfBlock = 8;
+// Several blocks are alike if the second nearest is not this many times as far, squared.
+constexpr double kFewestTimesFarther = 4;
 // Differences of two sums of sketches, over all numbers of blocks that are tried.
 constexpr double kMostDifferences = 0x1p28;
 // A distance that is estimated from sketches may be this many times too large.
@@ -77,7 +79,7 @@ std::optional<Guess> guess(const std::vector<SliceSums>& slices, const NearBlock
     if (own <= best + small2 / static_cast<double>(count)) {
       at = i;
       best = own;
-    } else if (second <= 4 * best + small2 / static_cast<double>(count)) {
+    } else if (second <= kFewestTimesFarther * best + small2 / static_cast<double>(count)) {
       return std::nullopt;
     }
     made.source.push_back(at);

@@ -12,6 +12,7 @@ namespace {
 // 124 million parameters, added up in single precision, is 8.5e-5 off; if a larger one is off by
 // more, no part is named.
 constexpr double kMostOffNorm = 1e-4;
+constexpr double kMostLeftOfNorm = 0.1;  // of how far it is from the norm of all
 
 }  // namespace
 
@@ -33,7 +34,7 @@ std::vector<Cause> find_local_norm(const Case& the_case) {
   if (!best) return {};
   const double left = std::abs(best->norm - recorded[0]);
   const double error = std::abs(*all - recorded[0]);
-  if (left > kMostOffNorm * recorded[0] || left > 0.1 * error) {
+  if (left > kMostOffNorm * recorded[0] || left > kMostLeftOfNorm * error) {
     reject(the_case, "local_norm", left);
     return {};
   }

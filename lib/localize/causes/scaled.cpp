@@ -17,6 +17,9 @@ namespace {
 constexpr double kMostNoise = 2;
 // A residual below this share of the difference is accepted whatever it is.
 constexpr double kSmallPart = 0.1;
+// How far, relative to it, a factor may be from the size of an axis; or twice what is uncertain of
+// the factor, where that is more.
+constexpr double kMostOffSize = 1e-3;
 
 struct Fraction {
   double numerator = 1;
@@ -115,7 +118,7 @@ ScaledAxis axis_of_factor(double factor, double uncertainty, const Case& the_cas
       if (one.size < 2 || reduced == the_case.reduced_over.end()) continue;
       const auto size = static_cast<double>(one.size);
       const double off = std::min(std::abs(factor - size), std::abs(factor - 1 / size) * size);
-      if (off > std::max(2 * uncertainty, 1e-3) * size) continue;
+      if (off > std::max(2 * uncertainty, kMostOffSize) * size) continue;
       if (!axis.name.empty() && axis.name != one.name) return {};  // two axes that say the same
       axis = {one.name, reduced->second};
     }

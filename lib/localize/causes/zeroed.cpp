@@ -7,6 +7,8 @@
 namespace ttrace::localize {
 namespace {
 
+constexpr double kMostOfVanished = 0.99;  // of their squared error, in whole slices
+
 struct Zeros {
   std::size_t dim = 0;
   std::vector<std::uint64_t> slices;  // that are zero in the candidate alone
@@ -23,7 +25,7 @@ std::optional<Zeros> zero_slices(const Profile& profile) {
       zeros.slices.push_back(i);
       d2 += slice.d2;
     }
-    if (!zeros.slices.empty() && d2 >= 0.99 * profile.vanished_d2) return zeros;
+    if (!zeros.slices.empty() && d2 >= kMostOfVanished * profile.vanished_d2) return zeros;
   }
   return std::nullopt;
 }
