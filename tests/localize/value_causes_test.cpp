@@ -204,6 +204,32 @@ TEST_CASE("a sum that lacks a term on all ranks is a wrong sum") {
   CHECK(made.runs.names() == Names{"wrong_sum"});
 }
 
+TEST_CASE("a sum is looked at in all of its shards") {
+  constexpr std::size_t kOfShard = 16;
+  const Values terms[] = {random_values(20 * kOfShard, 20), random_values(20 * kOfShard, 21)};
+  const Values sum = minus(terms[0], times(-1, terms[1]));
+  const auto names_of = [&](const Values& candidate) {
+    TwoRuns runs(make_mesh({{"dp", 20}}));
+    for (const std::uint64_t mb : {0, 1}) {
+      trace::TensorEntry entry = make_entry("w", {80, 4}, Kind::kParamGrad);
+      entry.key.microbatch = mb;
+      runs.reference().put(entry, terms[mb]);
+      entry.held_at["dp"] = {mb};
+      runs.candidate().put(entry, terms[mb]);
+    }
+    runs.put(make_entry("w", {80, 4}, Kind::kMainGrad), sum, candidate,
+             {{"dp", trace::Shard{0, {}}}});
+    return runs.names();
+  };
+  Values wrong = sum;
+  std::copy_n(terms[0].begin() + 18 * kOfShard, kOfShard, wrong.begin() + 18 * kOfShard);
+  CHECK(names_of(wrong) == Names{"wrong_sum"});
+  // What the first shards lack does not explain the others.
+  wrong = random_values(20 * kOfShard, 22);
+  std::copy_n(terms[0].begin(), 16 * kOfShard, wrong.begin());
+  CHECK(names_of(wrong) != Names{"wrong_sum"});
+}
+
 TEST_CASE("the weight of a term is printed where code could have written it") {
   const auto evidence_of = [](double weight) {
     Gradients made;

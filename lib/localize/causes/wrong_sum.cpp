@@ -14,7 +14,11 @@ namespace ttrace::localize {
 namespace {
 
 constexpr std::size_t kMostTerms = 16;
-constexpr std::uint64_t kMostRead = std::uint64_t{1} << 17;  // elements of a shard
+// Elements that are read of a shard, and of all shards together.
+constexpr std::uint64_t kMostRead = std::uint64_t{1} << 17;
+constexpr std::uint64_t kMostReadOfAll = std::uint64_t{1} << 21;
+// Where there are more, too little of each would be read.
+constexpr std::size_t kMostShards = 1024;
 // How near a weight must be to 0 to count as 0, and to the right weight to count as right.
 constexpr double kNone = 0.02;
 // A fit over fewer elements for each term proves nothing.
@@ -153,9 +157,10 @@ std::vector<Term> terms_of(const Case& the_case) {
   return terms;
 }
 
-// Over the first elements of `boxes`; the residual is that of all of them, if they are alike.
+// Over the first `most` elements of `boxes`; the residual is that of all of them, if they are
+// alike.
 std::optional<LinearFit> fit_in(const std::vector<Term>& terms, const measure::TensorRef& tensor,
-                                const std::vector<tensor::Box>& boxes) {
+                                const std::vector<tensor::Box>& boxes, std::uint64_t most) {
   FitSums sums(terms.size());
   std::vector<std::unique_ptr<measure::TensorReader>> readers;
   for (const Term& term : terms) readers.push_back(term.tensor.open(measure::Replicas::kFirstOnly));
@@ -167,8 +172,9 @@ std::optional<LinearFit> fit_in(const std::vector<Term>& terms, const measure::T
   std::uint64_t elements = 0;
   for (const tensor::Box& whole : boxes) {
     elements += tensor::volume(whole);
-    tensor::for_each_sub_box(whole, measure::kReadElements, [&](const tensor::Box& box) {
-      if (read >= kMostRead) return;
+    const std::uint64_t at_once = std::min(measure::kReadElements, most);
+    tensor::for_each_sub_box(whole, at_once, [&](const tensor::Box& box) {
+      if (read >= most) return;
       y.resize(tensor::volume(box));
       read += y.size();
       of_tensor->read(box, y);
@@ -204,9 +210,7 @@ std::vector<Shard> shards_of(const Case& the_case) {
     }
     return shards;
   }
-  constexpr std::size_t kMostShards = 16;
   for (const measure::BlockStats& block : the_case.measurement->blocks) {
-    if (shards.size() == kMostShards) break;
     shards.push_back({layout::describe_ranks(block.owner->ranks),
                       the_case.candidate,
                       block.owner->boxes,
@@ -313,7 +317,7 @@ std::vector<Cause> find_wrong_sum(const Case& the_case) {
   const std::vector<Term> terms = terms_of(the_case);
   if (terms.empty()) return {};
   const tensor::Box whole = tensor::whole(the_case.reference.view->shape);
-  const auto healthy = fit_in(terms, the_case.reference, {whole});
+  const auto healthy = fit_in(terms, the_case.reference, {whole}, kMostRead);
   const double allowed2 = the_case.tolerance.allowed_norm() * the_case.tolerance.allowed_norm();
   if (!healthy || healthy->residual2 > allowed2) return {};
   if (std::any_of(healthy->weights.begin(), healthy->weights.end(),
@@ -326,8 +330,11 @@ std::vector<Cause> find_wrong_sum(const Case& the_case) {
   bool mixed = false;        // something else
   std::string axis;
   const trace::Mesh& mesh = mesh_of_case(the_case);
-  for (const Shard& shard : shards_of(the_case)) {
-    const auto found = fit_in(terms, shard.tensor, shard.boxes);
+  const std::vector<Shard> shards = shards_of(the_case);
+  if (shards.empty() || shards.size() > kMostShards) return {};
+  const std::uint64_t most = std::min(kMostRead, kMostReadOfAll / shards.size());
+  for (const Shard& shard : shards) {
+    const auto found = fit_in(terms, shard.tensor, shard.boxes, most);
     if (!found) return {};
     left2 += found->residual2;
     const Weights weights = compared(found->weights, healthy->weights);
