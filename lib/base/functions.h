@@ -10,6 +10,9 @@
 //   sine, cosine, hyperbolic_tangent                    0.75
 //   exponential                                         1
 //   error_function, hypotenuse, power                   1.25
+//   arctangent, angle_of_point                          1.5
+//   arcsine, arccosine, inverse_hyperbolic_...          2
+//   hyperbolic_sine, hyperbolic_cosine                  3
 //   log_gamma                                           2^-45
 //
 // tests/base/functions_test.cpp holds random and hard arguments against mpmath. Zeros keep their
@@ -19,8 +22,10 @@
 // IWYU pragma: begin_exports
 #include "base/functions/error_function.h"
 #include "base/functions/exponential.h"
+#include "base/functions/hyperbolic_functions.h"
 #include "base/functions/hyperbolic_tangent.h"
 #include "base/functions/hypotenuse.h"
+#include "base/functions/inverse_trigonometric.h"
 #include "base/functions/log_gamma.h"
 #include "base/functions/logarithm.h"
 #include "base/functions/power.h"

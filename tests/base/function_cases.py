@@ -99,6 +99,58 @@ FUNCTIONS = [
         [*SMALL, 22.0, 1e300, *near(2.0**-28), *near(math.log(2) / 4)],
     ),
     (
+        "arctangent",
+        mp.atan,
+        [any_number, uniform(-1, 1), uniform(-10, 10), powers_of_2(-40, 40)],
+        [*SMALL, 1e300, *(x for n in range(1, 18, 2) for x in near(n / 16)), *near(1.0)],
+    ),
+    (
+        "arcsine",
+        mp.asin,
+        [uniform(-1, 1), powers_of_2(-40, 0), lambda source: 1 - 2.0 ** source.uniform(-53, -1)],
+        [*SMALL, 1.0, -1.0, math.nextafter(1, 0), *near(0.5), *near(math.sqrt(0.5))],
+    ),
+    (
+        "arccosine",
+        mp.acos,
+        [uniform(-1, 1), powers_of_2(-40, 0), lambda source: 1 - 2.0 ** source.uniform(-53, -1)],
+        [*SMALL, -1.0, math.nextafter(1, 0), math.nextafter(-1, 0), *near(0.5), *near(-0.5)],
+    ),
+    (
+        "hyperbolic_sine",
+        mp.sinh,
+        [uniform(-710, 710), uniform(-3, 3), powers_of_2(-40, 3)],
+        [*SMALL, *near(1.0), *near(40.0), *near(700.0), 710.4],
+    ),
+    (
+        "hyperbolic_cosine",
+        mp.cosh,
+        [uniform(-710, 710), uniform(-3, 3), powers_of_2(-40, 3)],
+        [*SMALL, *near(1.0), *near(40.0), *near(700.0), 710.4],
+    ),
+    (
+        "inverse_hyperbolic_sine",
+        mp.asinh,
+        [any_number, uniform(-3, 3), powers_of_2(-40, 40)],
+        [*SMALL, *near(2.0**30), LARGEST, -LARGEST],
+    ),
+    (
+        "inverse_hyperbolic_cosine",
+        mp.acosh,
+        [
+            uniform(1, 3),
+            lambda source: 1 + 2.0 ** source.uniform(-52, 10),
+            lambda source: 2.0 ** source.uniform(0, 1023),
+        ],
+        [1.0, math.nextafter(1, 2), *near(2.0**30), LARGEST],
+    ),
+    (
+        "inverse_hyperbolic_tangent",
+        mp.atanh,
+        [uniform(-1, 1), powers_of_2(-40, 0), lambda source: 1 - 2.0 ** source.uniform(-53, -1)],
+        [*SMALL, math.nextafter(1, 0), math.nextafter(-1, 0), *near(0.5)],
+    ),
+    (
         "error_function",
         mp.erf,
         [uniform(-6.5, 6.5), uniform(-1, 1), powers_of_2(-40, 2)],
@@ -130,6 +182,16 @@ FUNCTIONS = [
             (1e-105, 3.0),
         ]
         + [(1 + 2.0**-52, 3e18), (1 - 2.0**-53, -6e18), (0.999, 9999.0), (-3.0, 3.0), (2.0, LEAST)],
+    ),
+    (
+        "angle_of_point",
+        mp.atan2,
+        [
+            pairs(any_number, any_number),
+            pairs(uniform(-1, 1), uniform(-1, 1)),
+            pairs(powers_of_2(-30, 30), powers_of_2(-30, 30)),
+        ],
+        [(1.0, 1.0), (1.0, -1.0), (LEAST, LARGEST), (LARGEST, -LEAST), (LEAST, -1.0)],
     ),
     (
         "hypotenuse",

@@ -313,4 +313,24 @@ for lower in (False, True):
         solved = torch.linalg.solve_triangular(square, sides, upper=not lower, unitriangular=unit)
         case("triangular_solve", [square, sides], solved, lower=lower, unit=unit)
 
+# Later cases follow here, so that the random numbers of those above stay.
+inside = torch.tensor([[-1, -0.984375, -0.25, 0], [2.0**-40, 0.4375, 0.75, 1]], dtype=D)
+for name, f in {
+    "asin": torch.asin, "acos": torch.acos, "atan": torch.atan, "sinh": torch.sinh,
+    "cosh": torch.cosh, "asinh": torch.asinh, "round": torch.round,
+}.items():  # fmt: skip
+    case(name, [inside], f(inside))
+case("asin", [2 * inside], torch.asin(2 * inside))
+case("acosh", [1 + p], torch.acosh(1 + p))
+case("atanh", [inside[:, 1:-1]], torch.atanh(inside[:, 1:-1]))
+case("atan2", [x, z], torch.atan2(x, z))
+case("round", [4 * inside], torch.round(4 * inside))
+for name, f in {
+    "atan": torch.atan,
+    "sinh": torch.sinh,
+    "cosh": torch.cosh,
+    "asinh": torch.asinh,
+}.items():
+    case(name, [8 * y], f(8 * y))
+
 sys.stdout.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in CASES) + "\n]\n")

@@ -72,7 +72,16 @@ TTRACE_FORMULA(Exponential, (T x), exponential(x));
 TTRACE_FORMULA(Logarithm, (T x), logarithm(x));
 TTRACE_FORMULA(Sine, (T x), sine(x));
 TTRACE_FORMULA(Cosine, (T x), cosine(x));
+TTRACE_FORMULA(Asin, (T x), arcsine(x));
+TTRACE_FORMULA(Acos, (T x), arccosine(x));
+TTRACE_FORMULA(Atan, (T x), arctangent(x));
+TTRACE_FORMULA(Angle, (T x, T y), angle_of_point(x, y));
+TTRACE_FORMULA(Sinh, (T x), hyperbolic_sine(x));
+TTRACE_FORMULA(Cosh, (T x), hyperbolic_cosine(x));
 TTRACE_FORMULA(Tanh, (T x), hyperbolic_tangent(x));
+TTRACE_FORMULA(Asinh, (T x), inverse_hyperbolic_sine(x));
+TTRACE_FORMULA(Acosh, (T x), inverse_hyperbolic_cosine(x));
+TTRACE_FORMULA(Atanh, (T x), inverse_hyperbolic_tangent(x));
 TTRACE_FORMULA(Erf, (T x), error_function(x));
 TTRACE_FORMULA(Power, (T x, T y), power(x, y));
 TTRACE_FORMULA(Sigmoid, (T x), sigmoid(x));
@@ -123,6 +132,7 @@ TTRACE_FUNCTION(FloorDivide, (double x, double y), (x - floored_remainder(x, y))
 TTRACE_FUNCTION(Negate, (double x), -x);
 TTRACE_FUNCTION(Abs, (double x), std::abs(x));
 TTRACE_FUNCTION(Floor, (double x), std::floor(x));
+TTRACE_FUNCTION(Round, (double x), std::nearbyint(x));
 TTRACE_FUNCTION(Sqrt, (double x), std::sqrt(x));
 TTRACE_FUNCTION(Rsqrt, (double x), 1 / std::sqrt(x));
 TTRACE_FUNCTION(Reciprocal, (double x), 1 / x);
@@ -214,6 +224,7 @@ std::vector<Primitive> elementwise_primitives() {
       of_x<Abs>("abs", kExact),
       of_x<Call<sign>>("sign", kExact),
       of_x<Floor>("floor", kExact),
+      of_x<Round>("round", kExact),
       in_steps<Exponential, 1>("exp", {"x"}),
       in_steps<Logarithm, 1>("log", {"x"}),
       of_x<Sqrt>("sqrt"),
@@ -221,7 +232,16 @@ std::vector<Primitive> elementwise_primitives() {
       of_x<Reciprocal>("reciprocal"),
       in_steps<Sine, 1>("sin", {"x"}),
       in_steps<Cosine, 1>("cos", {"x"}),
+      in_steps<Asin, 1>("asin", {"x"}),
+      in_steps<Acos, 1>("acos", {"x"}),
+      in_steps<Atan, 1>("atan", {"x"}),
+      in_steps<Angle, 2>("atan2", {"x", "y"}),
+      in_steps<Sinh, 1>("sinh", {"x"}),
+      in_steps<Cosh, 1>("cosh", {"x"}),
       in_steps<Tanh, 1>("tanh", {"x"}),
+      in_steps<Asinh, 1>("asinh", {"x"}),
+      in_steps<Acosh, 1>("acosh", {"x"}),
+      in_steps<Atanh, 1>("atanh", {"x"}),
       in_steps<Erf, 1>("erf", {"x"}),
       in_steps<Sigmoid, 1>("sigmoid", {"x"}),
       of_x<Relu>("relu", kExact),

@@ -9,10 +9,19 @@
 
 namespace ttrace::specification {
 
+using base::angle_of_point;
+using base::arccosine;
+using base::arcsine;
+using base::arctangent;
 using base::cosine;
 using base::error_function;
 using base::exponential;
+using base::hyperbolic_cosine;
+using base::hyperbolic_sine;
 using base::hyperbolic_tangent;
+using base::inverse_hyperbolic_cosine;
+using base::inverse_hyperbolic_sine;
+using base::inverse_hyperbolic_tangent;
 using base::logarithm;
 using base::logarithm_of_1_plus;
 using base::power;

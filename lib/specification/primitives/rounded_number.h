@@ -59,8 +59,29 @@ class RoundedNumber {
   friend RoundedNumber logarithm(RoundedNumber x) { return x.function(logarithm(x.value_)); }
   friend RoundedNumber sine(RoundedNumber x) { return x.function(sine(x.value_)); }
   friend RoundedNumber cosine(RoundedNumber x) { return x.function(cosine(x.value_)); }
+  friend RoundedNumber hyperbolic_sine(RoundedNumber x) {
+    return x.function(hyperbolic_sine(x.value_));
+  }
+  friend RoundedNumber hyperbolic_cosine(RoundedNumber x) {
+    return x.function(hyperbolic_cosine(x.value_));
+  }
   friend RoundedNumber hyperbolic_tangent(RoundedNumber x) {
     return x.function(hyperbolic_tangent(x.value_));
+  }
+  friend RoundedNumber arcsine(RoundedNumber x) { return x.function(arcsine(x.value_)); }
+  friend RoundedNumber arccosine(RoundedNumber x) { return x.function(arccosine(x.value_)); }
+  friend RoundedNumber arctangent(RoundedNumber x) { return x.function(arctangent(x.value_)); }
+  friend RoundedNumber angle_of_point(RoundedNumber y, RoundedNumber x) {
+    return y.function(angle_of_point(y.value_, x.value_));
+  }
+  friend RoundedNumber inverse_hyperbolic_sine(RoundedNumber x) {
+    return x.function(inverse_hyperbolic_sine(x.value_));
+  }
+  friend RoundedNumber inverse_hyperbolic_cosine(RoundedNumber x) {
+    return x.function(inverse_hyperbolic_cosine(x.value_));
+  }
+  friend RoundedNumber inverse_hyperbolic_tangent(RoundedNumber x) {
+    return x.function(inverse_hyperbolic_tangent(x.value_));
   }
   friend RoundedNumber error_function(RoundedNumber x) {
     const double value = error_function(x.value_);

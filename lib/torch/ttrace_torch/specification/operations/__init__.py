@@ -7,6 +7,7 @@ from ttrace_torch.specification.operations import (  # noqa: F401
     convolutions,
     elementwise,
     embedding_bags,
+    functions,
     losses,
     norms,
     pooling,
