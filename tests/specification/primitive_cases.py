@@ -333,4 +333,18 @@ for name, f in {
 }.items():
     case(name, [8 * y], f(8 * y))
 
+kept, twice = r(3, 4), torch.tensor([[0, 2, 0, 1], [0, 0, 2, 1]])
+for include in (False, True):
+    for reduce, ours in (("sum", "sum"), ("mean", "mean"), ("prod", "product")):
+        found = kept.scatter_reduce(0, twice, t[0], reduce, include_self=include)
+        scattered = [kept, twice, t[0]]
+        case("scatter_reduce", scattered, found, dim=0, reduce=ours, include_self=include)
+    for reduce in ("amax", "amin"):
+        found = kept.scatter_reduce(0, twice, t[0], reduce, include_self=include)
+        facts = {"dim": 0, "largest": reduce == "amax", "include_self": include}
+        case("scatter_extreme", [kept, twice, t[0]], found, **facts)
+along = torch.tensor([[1, 1], [0, 1]])
+found = x.scatter_reduce(1, along, y, "amax")
+case("scatter_extreme", [x, along, y], found, dim=1, largest=True, include_self=True)
+
 sys.stdout.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in CASES) + "\n]\n")

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "specification/primitives/families.h"
 #include "specification/primitives/loops.h"
 #include "specification/primitives/shape_rules.h"
@@ -194,6 +195,76 @@ Value scatter_add(const EvaluationCall& call) {
   return result;
 }
 
+constexpr std::string_view kProduct = "product";
+constexpr std::string_view kMean = "mean";
+
+Shape scatter_reduce_shape(const ShapeCall& call) {
+  const std::string& reduce = call.attributes.word("reduce");
+  if (reduce != "sum" && reduce != kMean && reduce != kProduct) {
+    throw shape_error("\"reduce\" is \"sum\", \"mean\" or \"product\", not \"",
+                      base::excerpt(reduce), "\"");
+  }
+  return scatter_add_shape(call);
+}
+
+// Calls visit(element of x, element of y, whether it is the element's first) for all of the index.
+// An element's first y takes the place of what x holds there unless that is included.
+template <typename Visit>
+void for_each_scattered(const EvaluationCall& call, const Visit& visit) {
+  const Shape& x = call.shape;
+  std::vector<char> included(count_of(x), call.attributes.flag("include_self"));
+  const Value y = call.arguments[2]->to_dense();
+  for_each_index(*call.arguments[1], x, static_cast<std::size_t>(call.attributes.integer("dim")),
+                 [&](std::uint64_t element, std::uint64_t, const auto& at) {
+                   visit(element, y.data()[tensor::position(y.shape(), at)], !included[element]);
+                   included[element] = 1;
+                 });
+}
+
+// Sums and products one element after the other, in the type of the result.
+Value scatter_reduce(const EvaluationCall& call) {
+  Value result = call.arguments[0]->copy();
+  double* out = result.fresh();
+  const std::string& reduce = call.attributes.word("reduce");
+  // Of the results so far; and how many elements each has.
+  std::vector<double> squares(call.noise == nullptr ? 0 : result.size());
+  std::vector<double> counts(result.size(), 1);
+  for_each_scattered(call, [&](std::uint64_t element, double term, bool first) {
+    counts[element] += first ? 0 : 1;
+    if (first) {
+      out[element] = term;
+    } else if (reduce == kProduct) {
+      out[element] *= term;
+    } else {
+      out[element] += term;
+    }
+    if (!squares.empty() && !first) squares[element] += out[element] * out[element];
+  });
+  const double unit = unit_roundoff(call.dtype);
+  for (std::uint64_t i = 0; i < result.size(); ++i) {
+    if (!squares.empty()) {
+      const double of_product = std::abs(out[i]) * std::sqrt(counts[i] - 1);
+      const double lost = reduce == kProduct ? of_product : std::sqrt(squares[i]);
+      out[i] += call.noise->stream(1).at(i) * unit * lost;
+    }
+    if (reduce == kMean) out[i] /= counts[i];
+  }
+  return result;
+}
+
+// NaN wins, as in torch.
+Value scatter_extreme(const EvaluationCall& call) {
+  Value result = call.arguments[0]->copy();
+  double* out = result.fresh();
+  const bool largest = call.attributes.flag("largest");
+  for_each_scattered(call, [&](std::uint64_t element, double other, bool first) {
+    const double own = out[element];
+    const bool keep = !first && (std::isnan(own) || (largest ? own > other : own < other));
+    if (!keep) out[element] = other;
+  });
+  return result;
+}
+
 // A tensor as [outer, rows, inner] around `dim`.
 struct Around {
   std::uint64_t outer = 1;
@@ -270,6 +341,12 @@ std::vector<Primitive> table_primitives() {
           entry("gather", {"x", "index"}, 2, dim, kExact, gather_checked_shape, gather)),
       with_layout_for_shape(
           entry("scatter_add", {"x", "index", "y"}, 3, dim, kOnce, scatter_add_shape, scatter_add)),
+      with_layout_for_shape(entry("scatter_reduce", {"x", "index", "y"}, 3,
+                                  {{"dim", kInteger}, {"reduce", kWord}, {"include_self", kFlag}},
+                                  kOnce, scatter_reduce_shape, scatter_reduce)),
+      with_layout_for_shape(entry("scatter_extreme", {"x", "index", "y"}, 3,
+                                  {{"dim", kInteger}, {"largest", kFlag}, {"include_self", kFlag}},
+                                  kExact, scatter_add_shape, scatter_extreme)),
       entry("index_rows", {"x", "index"}, 2, dim, kExact, index_rows_shape, index_rows),
       entry("add_rows", {"x", "index", "y"}, 3, dim, kOnce, add_rows_shape, add_rows),
   };

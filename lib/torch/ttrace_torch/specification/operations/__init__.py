@@ -15,6 +15,7 @@ from ttrace_torch.specification.operations import (  # noqa: F401
     recurrent_layers,
     reductions,
     resizing,
+    scattering,
     selection,
     tables,
     views,

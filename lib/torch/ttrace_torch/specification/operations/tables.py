@@ -8,6 +8,7 @@ from typing import Any, Callable
 
 from ttrace_torch.specification.expressions import FLOATS, Inexpressible
 from ttrace_torch.specification.graph import Graph, Value, attribute
+from ttrace_torch.specification.operations.scattering import scattered
 from ttrace_torch.specification.operations.selection import chosen_rows
 from ttrace_torch.specification.operations.table import Call, operation
 
@@ -67,9 +68,11 @@ def _added(call: Call, x: Value, dim: int, index: Value, src: Value) -> Value:
 def _scatter(
     call: Call, x: Value, dim: int, index: Value, src: Any = None, value: Any = None, **other: Any
 ) -> Value:
-    if other.get("reduce") is not None:
-        raise Inexpressible("a scatter with a reduction")
     make = call.make
+    if other.get("reduce") is not None:
+        reduce = {"add": "sum", "multiply": "prod"}[other["reduce"]]
+        src = make.expand(make.limit(value, x.dtype), index.shape) if src is None else src
+        return scattered(call, x, dim, index, src, reduce, True)
     dim %= max(len(x.shape), 1)
     if src is None and not isinstance(value, Value):
         # One number for all: it does not matter which of equal indices writes it.
