@@ -1,4 +1,4 @@
-"""Bags of embeddings, as recommenders use them: sums or means of rows of a table."""
+"""Bags of embeddings, as recommenders use them: sums, means or maxima of rows of a table."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 from ttrace_torch.specification.expressions import Inexpressible
 from ttrace_torch.specification.graph import Value
+from ttrace_torch.specification.operations.scattering import scattered
 from ttrace_torch.specification.operations.table import Call, operation
 
-_SUM, _MEAN = 0, 1
+_SUM, _MEAN, _MAX = 0, 1, 2
 
 
 class _Bags:
@@ -23,8 +24,6 @@ class _Bags:
     ) -> None:
         """offsets: where each of the bags begins in `indices`; an end behind the last one may
         follow."""
-        if mode not in (_SUM, _MEAN):
-            raise Inexpressible("the largest of a bag")
         if -1 in indices.shape + offsets.shape:
             raise Inexpressible("bags of a size that depends on data")
         make = call.make
@@ -48,10 +47,15 @@ class _Bags:
         """[n, width] or [n] with zeros in the place of what is padding."""
         if self.counted is None:
             return rows
+        return self._other_than_counted(rows, 0.0)
+
+    def _other_than_counted(self, rows: Value, value: float) -> Value:
+        """`rows` with `value` in the place of what is padding."""
         make = self.call.make
+        assert self.counted is not None
         counted = make.reshape(self.counted, (self.count,) + (1,) * (len(rows.shape) - 1))
-        zero = make.full(0.0, rows.dtype, ())
-        return make.graph.add("where", (counted, rows, zero), rows.dtype, rows.shape)
+        other = make.full(value, rows.dtype, ())
+        return make.graph.add("where", (counted, rows, other), rows.dtype, rows.shape)
 
     def weighted(self, rows: Value, weights: Value | None) -> Value:
         """[n, width], each row times its own weight."""
@@ -70,11 +74,63 @@ class _Bags:
         if self.mode == _SUM:
             return of_bags
         make = self.call.make
-        ones = self.only_counted(make.full(1.0, of_bags.dtype, (self.count,)))
-        sizes = make.unary("clamp", self.sums(ones), low=1.0)
+        sizes = make.unary("clamp", self.sizes(of_bags.dtype), low=1.0)
         # Kernels multiply by the inverse.
         inverse = make.binary("divide", 1.0, make.reshape(sizes, (self.bags, 1)), of_bags.dtype)
         return make.binary("multiply", of_bags, inverse, of_bags.dtype)
+
+    def sizes(self, dtype: str) -> Value:
+        """[bags]: how many indices each bag has, without padding."""
+        return self.sums(self.only_counted(self.call.make.full(1.0, dtype, (self.count,))))
+
+    def largest(self, rows: Value) -> Value:
+        """[n, width]: the largest of each bag, [bags, width]; 0 of an empty one."""
+        zeros = self.call.make.full(0.0, rows.dtype, (self.bags, *rows.shape[1:]))
+        counted = rows
+        if self.counted is not None:
+            counted = self._other_than_counted(rows, float("-inf"))
+        found = self._put_together(zeros, counted, "amax")
+        if self.counted is None:
+            return found
+        # A bag of padding alone is empty, too.
+        return self._in_bags_with_rows(found)
+
+    def with_largest(self, rows: Value, indices: Value) -> Value:
+        """[n, width]: for each bag and column, the first index whose row is the largest there:
+        [bags, width]; any of an empty bag."""
+        make = self.call.make
+        tops = self.rows_of(self.largest(rows), self.bag)
+        is_largest = make.binary("equal", rows, tops, "bool")
+        if self.counted is not None:
+            counted = make.reshape(self.counted, (self.count, 1))
+            is_largest = make.binary("logical_and", is_largest, counted, "bool")
+        turns = make.reshape(make.arange(0, 1, self.count, "int64"), (self.count, 1))
+        last = make.full(self.count - 1, "int64", ())
+        turns = make.graph.add("where", (is_largest, turns, last), "int64", rows.shape)
+        none = make.full(0, "int64", (self.bags, *rows.shape[1:]))
+        first = self._put_together(none, turns, "amin")
+        flat = make.reshape(first, (self.bags * rows.shape[1],))
+        chosen = make.graph.add("index_rows", (indices, flat), "int64", flat.shape, dim=0)
+        return make.reshape(chosen, first.shape)
+
+    def _in_bags_with_rows(self, of_bags: Value) -> Value:
+        make = self.call.make
+        there = make.compared("greater", make.reshape(self.sizes("float32"), (self.bags, 1)), 0.0)
+        zero = make.full(0.0, of_bags.dtype, ())
+        return make.graph.add("where", (there, of_bags, zero), of_bags.dtype, of_bags.shape)
+
+    def gradient_of_table(self, grad: Value, at: Value, count: int) -> Value:
+        """grad: [bags, width], of the largest of each bag. at: [bags, width], their indices.
+        Returns [count, width]."""
+        make = self.call.make
+        zeros = make.full(0.0, grad.dtype, (count, *grad.shape[1:]))
+        arguments = (zeros, at, self._in_bags_with_rows(grad))
+        return make.graph.add("scatter_add", arguments, grad.dtype, zeros.shape, dim=0)
+
+    def _put_together(self, to: Value, rows: Value, reduce: str) -> Value:
+        make = self.call.make
+        at = make.expand(make.reshape(self.bag, (self.count, 1)), rows.shape)
+        return scattered(self.call, to, 0, at, rows, reduce, False)
 
     def _add_rows(self, to: Value, at: Value, rows: Value) -> Value:
         return self.call.make.graph.add("add_rows", (to, at, rows), to.dtype, to.shape, dim=0)
@@ -95,6 +151,8 @@ def _embedding_bag(
 ) -> list[Value | None]:
     bags = _Bags(call, call.shape[0], indices, offsets, mode, padding_idx)
     rows = bags.weighted(bags.rows_of(weight, indices), per_sample_weights)
+    if mode == _MAX:
+        return [bags.largest(rows), None, None, bags.with_largest(rows, indices)]
     # The other results are numbers for the backward, which works them out anew.
     return [bags.scaled(bags.sums(bags.only_counted(rows))), None, None, None]
 
@@ -105,6 +163,7 @@ def _embedding_bag_backward(
     grad: Value,
     indices: Value,
     offsets: Value,
+    maximum_indices: Value,
     num_weights: int,
     scale_grad_by_freq: bool,
     mode: int,
@@ -115,6 +174,8 @@ def _embedding_bag_backward(
     if scale_grad_by_freq:
         raise Inexpressible("gradients scaled by frequency")
     bags = _Bags(call, grad.shape[0], indices, offsets, mode, padding_idx)
+    if mode == _MAX:
+        return bags.gradient_of_table(grad, maximum_indices, num_weights)
     rows = bags.weighted(bags.rows_of(bags.scaled(grad), bags.bag), per_sample_weights)
     facts = {"rows": num_weights, "padding": max(padding_idx, -1)}
     return call.make.graph.add("embedding_grad", (rows, indices), call.dtype, call.shape, **facts)
