@@ -347,4 +347,11 @@ along = torch.tensor([[1, 1], [0, 1]])
 found = x.scatter_reduce(1, along, y, "amax")
 case("scatter_extreme", [x, along, y], found, dim=1, largest=True, include_self=True)
 
+whole = torch.tensor([[5, -3, 0], [1 << 40, 255, -(1 << 50)]])
+mask = torch.tensor([3, 1 << 50, 127])
+for name, f in {
+    "bitwise_and": torch.bitwise_and, "bitwise_or": torch.bitwise_or, "bitwise_xor": torch.bitwise_xor,
+}.items():  # fmt: skip
+    case(name, [whole, mask], f(whole, mask))
+
 sys.stdout.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in CASES) + "\n]\n")

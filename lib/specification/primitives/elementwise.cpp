@@ -118,6 +118,10 @@ Value evaluate_clamp(const EvaluationCall& call) {
   });
 }
 
+// A whole number whose bits an operation takes; what is none of them counts as 0.
+std::int64_t bits(double x) { return std::abs(x) < 0x1p63 ? static_cast<std::int64_t>(x) : 0; }
+double of_bits(std::int64_t x) { return static_cast<double>(x); }
+
 double truth(bool value) { return value ? 1.0 : 0.0; }
 
 #define TTRACE_FUNCTION(name, arguments, formula)         \
@@ -148,6 +152,9 @@ TTRACE_FUNCTION(And, (double x, double y), truth(x != 0 && y != 0));
 TTRACE_FUNCTION(Or, (double x, double y), truth(x != 0 || y != 0));
 TTRACE_FUNCTION(Xor, (double x, double y), truth((x != 0) != (y != 0)));
 TTRACE_FUNCTION(Not, (double x), truth(x == 0));
+TTRACE_FUNCTION(BitAnd, (double x, double y), of_bits(bits(x) & bits(y)));
+TTRACE_FUNCTION(BitOr, (double x, double y), of_bits(bits(x) | bits(y)));
+TTRACE_FUNCTION(BitXor, (double x, double y), of_bits(bits(x) ^ bits(y)));
 TTRACE_FUNCTION(Where, (double x, double y, double z), x != 0 ? y : z);
 #undef TTRACE_FUNCTION
 
@@ -265,6 +272,9 @@ std::vector<Primitive> elementwise_primitives() {
       commutative(of_xy<Or>("logical_or", kExact)),
       of_xy<Xor>("logical_xor", kExact),
       of_x<Not>("logical_not", kExact),
+      commutative(of_xy<BitAnd>("bitwise_and", kExact)),
+      commutative(of_xy<BitOr>("bitwise_or", kExact)),
+      commutative(of_xy<BitXor>("bitwise_xor", kExact)),
       make<Where, 3>("where", {"x", "y", "z"}, kExact),
       entry("clamp", {"x"}, 1, {{"low", kNumber, false}, {"high", kNumber, false}}, kExact,
             broadcast_rule, evaluate_clamp),

@@ -2,6 +2,7 @@
 
 from ttrace_torch.specification.operations import (  # noqa: F401
     attention,
+    bits,
     complexes,
     constants,
     convolutions,

@@ -181,35 +181,6 @@ def _isnan(call: Call, x: Value) -> Value:
     return call.make.binary("not_equal", x, x, "bool")
 
 
-@operation("bitwise_not")
-def _bitwise_not(call: Call, x: Value) -> Value:
-    _only_bool(call)
-    return call.make.unary("logical_not", x, "bool")
-
-
-@operation("bitwise_and", "__and__")
-def _bitwise_and(call: Call, x: Operand, other: Operand) -> Value:
-    _only_bool(call)
-    return _binary(call, "logical_and", x, other)
-
-
-@operation("bitwise_or", "__or__")
-def _bitwise_or(call: Call, x: Operand, other: Operand) -> Value:
-    _only_bool(call)
-    return _binary(call, "logical_or", x, other)
-
-
-@operation("bitwise_xor", "__xor__")
-def _bitwise_xor(call: Call, x: Operand, other: Operand) -> Value:
-    _only_bool(call)
-    return _binary(call, "logical_xor", x, other)
-
-
-def _only_bool(call: Call) -> None:
-    if call.dtype != "bool":
-        raise Inexpressible("an operation on bits")
-
-
 @operation("where")
 def _where(
     call: Call, condition: Value, x: Operand | None = None, other: Operand | None = None
