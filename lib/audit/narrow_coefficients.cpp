@@ -9,6 +9,7 @@
 
 #include "audit/module_values.h"
 #include "base/message.h"
+#include "localize/causes/trial.h"
 #include "tensor/box.h"
 #include "tensor/codec.h"
 #include "tensor/dtype.h"
@@ -19,7 +20,6 @@ namespace {
 using trace::Kind;
 using trace::TensorEntry;
 
-constexpr double kMostLeftOfLines = 0.25;  // of the error, as of every cause
 // How many ε the factor may be off: it is the inverse root of a rounded variance, and is rounded
 // itself.
 constexpr double kEpsilonsToEachSide = 1;
@@ -134,7 +134,7 @@ std::optional<answer::Cause> find_narrow_coefficients(const trace::Source& run,
   double square = 0;
   for (std::uint64_t number = 0; number < entry.shape[1]; ++number) {
     square += left_of(channel_of(entry, number, inputs, recorded, right), entry.dtype);
-    if (!(std::sqrt(square) <= kMostLeftOfLines * error)) return std::nullopt;
+    if (!(std::sqrt(square) <= localize::kMostLeft * error)) return std::nullopt;
   }
   const double left = std::sqrt(square);
   const std::string type(dtype_short_name(entry.dtype));

@@ -10,6 +10,7 @@
 #include "audit/module_values.h"
 #include "base/message.h"
 #include "comparison/accumulation_error.h"
+#include "localize/causes/trial.h"
 #include "tensor/box.h"
 #include "tensor/dtype.h"
 
@@ -19,11 +20,7 @@ namespace {
 using trace::Kind;
 using trace::TensorEntry;
 
-constexpr double kMostLeft = 0.25;      // of the error, as of every cause
 constexpr double kMostElsewhere = 0.1;  // of the error: how far off the exact sum may be
-// The largest error, as a multiple of that of one thread that adds up row by row. Several threads
-// lose less than one, so a larger error has another origin.
-constexpr double kMostOfStepwise = 2;
 // Threads that are tried, as long as the rows that are read remain within reason.
 constexpr std::array<std::uint64_t, 30> kThreads{1,  2,  3,  4,  5,  6,  7,  8,   9,   10,
                                                  11, 12, 13, 14, 15, 16, 20, 24,  28,  32,
@@ -76,7 +73,7 @@ std::optional<answer::Cause> find_narrow_sum(const trace::Source& run, const Ten
     // Otherwise it is another kind of sum, or values are not finite.
     if (!(distance(nearest->exact, right) <= kMostElsewhere * error)) return std::nullopt;
     const double left = distance(recorded, nearest->stepwise);
-    if (left <= kMostLeft * error) {
+    if (left <= localize::kMostLeft * error) {
       const std::string type(dtype_short_name(*accumulator));
       base::Message evidence{
           left == 0 ? "accumulated in {type}: the sum over {rows} rows, rounded to {type} after "
@@ -89,7 +86,9 @@ std::optional<answer::Cause> find_narrow_sum(const trace::Source& run, const Ten
           "narrow_accumulator", "", evidence,
           left == 0 ? 0 : left / distance(right, std::vector<double>(right.size(), 0)));
     }
-    if (threads == 1 && !(error <= kMostOfStepwise * distance(nearest->stepwise, right))) break;
+    if (threads == 1 &&
+        !(error <= comparison::kMostOfStepwise * distance(nearest->stepwise, right)))
+      break;
   }
   return std::nullopt;
 }

@@ -31,7 +31,6 @@ bool is_vector(const layout::View* view) {
 // The default of PyTorch, the usual one of large models, and a negligible one. RMSNorm's own
 // default is the precision's epsilon.
 constexpr std::array kNormEpsilons{1e-5, 1e-6, 1e-12};
-constexpr double kMostOfStepwise = 2;
 
 double distance(const std::vector<double>& a, const std::vector<double>& b) {
   double square = 0;

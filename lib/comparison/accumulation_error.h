@@ -33,6 +33,10 @@ std::vector<measure::ColumnSums> sum_rows(const measure::Backend& backend,
 // other. Throws an input error if a shard cannot be read.
 measure::ColumnSums sum_channels(const measure::TensorRef& gradient, tensor::DType precision);
 
+// The largest error, as a multiple of that of one thread that adds up row by row. Several threads
+// lose less than one, so a larger error has another origin.
+inline constexpr double kMostOfStepwise = 2;
+
 // Returns what rounding in the accumulator added to `recorded`, by element: |recorded - exact| of
 // the nearest sum, and at least `cancelled` (may be empty) if that is the first. Nothing if
 // `recorded` is farther off than that and than twice what rounding after every term adds: it was

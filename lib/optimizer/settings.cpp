@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "measure/optimizer/hyperparameters.h"
 
 namespace ttrace::optimizer {
 
@@ -55,12 +56,6 @@ std::string digits(double value) {
   return std::strtod(shorter.c_str(), nullptr) == value ? shorter : base::nine_digits(value);
 }
 
-bool same(double a, double b) {
-  constexpr double kSinglePrecision = 0x1p-23;
-  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
-  return a == b || std::abs(a - b) <= kSinglePrecision * std::max(std::abs(a), std::abs(b));
-}
-
 std::optional<double> setting_of(const OptimizerGroup& group, const std::string& name) {
   const auto found = group.numbers.find(name);
   if (found != group.numbers.end()) return found->second;
@@ -106,7 +101,8 @@ std::vector<SettingPair> setting_differences(const OptimizerGroup& reference,
   if (!known && reference.type != candidate.type) return {};
   std::vector<SettingPair> found;
   if (reference.betas.size() != candidate.betas.size() ||
-      !std::equal(reference.betas.begin(), reference.betas.end(), candidate.betas.begin(), same)) {
+      !std::equal(reference.betas.begin(), reference.betas.end(), candidate.betas.begin(),
+                  measure::same_number)) {
     found.push_back({"betas", words(reference.betas), words(candidate.betas)});
   }
   std::set<std::string> names;
@@ -119,7 +115,7 @@ std::vector<SettingPair> setting_differences(const OptimizerGroup& reference,
     const auto r = setting_of(reference, name);
     const auto c = setting_of(candidate, name);
     if (name == "updates" && is_plain_sgd(reference) && is_plain_sgd(candidate)) continue;
-    if (r && c ? same(*r, *c) : name != "clip_norm") continue;
+    if (r && c ? measure::same_number(*r, *c) : name != "clip_norm") continue;
     found.push_back(
         {name == "updates" ? "update" : name, r ? digits(*r) : "none", c ? digits(*c) : "none"});
   }

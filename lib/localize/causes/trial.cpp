@@ -10,8 +10,6 @@
 namespace ttrace::localize {
 namespace {
 
-// A hypothesis that leaves more of the difference explains too little of it.
-constexpr double kMostLeft = 0.25;
 constexpr std::uint64_t kSampleElements = std::uint64_t{1} << 14;
 
 double squared(const Case& the_case, const tensor::Box& box, measure::TensorReader& a,

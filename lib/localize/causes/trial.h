@@ -12,6 +12,9 @@
 
 namespace ttrace::localize {
 
+// A hypothesis that leaves more of the difference explains too little of it.
+inline constexpr double kMostLeft = 0.25;
+
 // Reads the tensor once if no finder has done so before. Null for tensors that are too large, and
 // where values are not finite on one side.
 const Profile* profile_of(const Case& the_case);

@@ -72,11 +72,6 @@ std::optional<Algorithm> algorithm_of(const std::string& type) {
   return std::nullopt;
 }
 
-bool same_number(double a, double b) {
-  constexpr double kSinglePrecision = 0x1p-23;
-  return std::abs(a - b) <= kSinglePrecision * std::max(std::abs(a), std::abs(b));
-}
-
 }  // namespace
 
 ReadHyperparameters read_hyperparameters(const trace::OptimizerGroup& group) {
@@ -113,6 +108,12 @@ ReadHyperparameters read_hyperparameters(const trace::OptimizerGroup& group) {
   }
   if (!take.problem().empty()) return {std::nullopt, take.problem()};
   return {h, ""};
+}
+
+bool same_number(double a, double b) {
+  constexpr double kSinglePrecision = 0x1p-23;
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return a == b || std::abs(a - b) <= kSinglePrecision * std::max(std::abs(a), std::abs(b));
 }
 
 std::string first_difference(const Hyperparameters& candidate, const Hyperparameters& reference) {

@@ -22,6 +22,9 @@ struct ReadHyperparameters {
 // needed is recorded, and every number is finite and in the range that torch.optim accepts.
 ReadHyperparameters read_hyperparameters(const trace::OptimizerGroup& group);
 
+// Whether two settings are equal but for a rounding to single precision. NaN equals NaN alone.
+bool same_number(double a, double b);
+
 // Describes the first hyperparameter that has an effect and differs by more than a rounding to
 // single precision: "lr 0.1, in the reference 0.2". Empty if none does.
 std::string first_difference(const Hyperparameters& candidate, const Hyperparameters& reference);
