@@ -314,7 +314,10 @@ for lower in (False, True):
         case("triangular_solve", [square, sides], solved, lower=lower, unit=unit)
 
 # Later cases follow here, so that the random numbers of those above stay.
-inside = torch.tensor([[-1, -0.984375, -0.25, 0], [2.0**-40, 0.4375, 0.75, 1]], dtype=D)
+# Not 1 itself, where the slope of asin has no limit.
+inside = torch.tensor(
+    [[-0.9375, -0.984375, -0.25, 0], [2.0**-40, 0.4375, 0.75, 0.9921875]], dtype=D
+)
 for name, f in {
     "asin": torch.asin, "acos": torch.acos, "atan": torch.atan, "sinh": torch.sinh,
     "cosh": torch.cosh, "asinh": torch.asinh, "round": torch.round,
