@@ -48,6 +48,20 @@ class Reals(nn.Module):
         return torch.view_as_real((-other + number * number).resolve_conj()).flatten(3).type_as(x)
 
 
+class Polar(nn.Module):
+    """Quotients, exponentials, sizes and angles of complex numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(SHAPE[-1], SHAPE[-1])
+        self.fault = ""
+
+    def forward(self, x):
+        number = torch.view_as_complex(self.inner(x).float().unflatten(-1, (-1, 2)))
+        found = (number * (0.5 - 1.5j) / (3 + number.conj())).exp() - 2j * number.sgn()
+        return torch.cat([found.abs(), (found.conj() if self.fault else found).angle()], -1)
+
+
 class Solved(nn.Module):
     """What gated delta nets do within a chunk, in all forms of the operation."""
 
@@ -70,7 +84,7 @@ class Solved(nn.Module):
         )
 
 
-FORMS = {"rotary": Rotary, "reals": Reals, "solved": Solved}
+FORMS = {"rotary": Rotary, "reals": Reals, "polar": Polar, "solved": Solved}
 
 
 class Model(nn.Module):

@@ -25,6 +25,12 @@ def leaf_of(make: Expressions, dtype: str, shape: tuple[int, ...]) -> Value:
     return of_real(make, make.graph.leaf(PARTS[dtype], (*shape, 2)))
 
 
+def of_number(make: Expressions, number: complex, dtype: str, shape: tuple[int, ...]) -> Value:
+    """A number of the script as a complex value."""
+    parts = (make.full(part, PARTS[dtype], shape) for part in (number.real, number.imag))
+    return complex_of(make, *parts)
+
+
 def complex_of(make: Expressions, real: Value, imaginary: Value) -> Value:
     """The value of two parts of one shape and type."""
     dtype = next(name for name, part in PARTS.items() if part == real.dtype)
@@ -81,9 +87,27 @@ def parts_of(make: Expressions, value: Value) -> tuple[Value, Value]:
         several = [parts_of(make, one) for one in arguments]
         dim = attribute(node, "dim")
         return make.concat([r for r, _ in several], dim), make.concat([i for _, i in several], dim)
-    if node.primitive in ("reshape", "permute", "expand", "slice"):
+    if node.primitive in ("reshape", "permute", "expand", "slice", "place", "flip", "gather"):
         real, imaginary = parts_of(make, arguments[0])
         return _moved(make, value, real), _moved(make, value, imaginary)
+    if node.primitive == "replace":
+        (one, two), (three, four) = (parts_of(make, given) for given in arguments)
+        where = [attribute(node, name) for name in ("dim", "start", "stop", "step")]
+        return make.replace(one, three, *where), make.replace(two, four, *where)
+    if node.primitive == "where":
+        pairs = zip(*(parts_of(make, given) for given in arguments[1:]))
+        real, imaginary = (
+            make.graph.add("where", (arguments[0], *pair), PARTS[value.dtype], value.shape)
+            for pair in pairs
+        )
+        return real, imaginary
+    if node.primitive == "full":
+        real = make.full(attribute(node, "value"), PARTS[value.dtype], value.shape)
+        return real, make.full(0.0, PARTS[value.dtype], value.shape)
+    if node.primitive == "cast":
+        part = PARTS[value.dtype]
+        real, imaginary = parts_of(make, arguments[0])
+        return make.cast(real, part), make.cast(imaginary, part)
     raise Inexpressible(f"{node.primitive} of {value.dtype}")
 
 
@@ -101,5 +125,7 @@ def _moved(make: Expressions, value: Value, part: Value) -> Value:
         return make.permute(part, attribute(node, "dims"))
     if node.primitive == "expand":
         return make.expand(part, value.shape)
-    where = [attribute(node, name) for name in ("dim", "start", "stop", "step")]
-    return make.slice(part, *where)
+    others = [make.graph.value(number) for number in node.arguments[1:]]
+    return make.graph.add(
+        node.primitive, (part, *others), part.dtype, value.shape, **dict(node.attributes)
+    )

@@ -207,7 +207,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if signature.shows_otherwise and self._is_known_cut(targets[0], targets[0]):
             return
         try:
-            if signature.view is not None:
+            if signature.view is not None and isinstance(given["x"], torch.Tensor):
                 self._record_view(signature, given, values, results)
                 return
             found = self._translated(signature, values, targets)

@@ -9,9 +9,10 @@ from ttrace_torch.specification.complexes import (
     complex_of,
     conjugate,
     is_complex,
+    of_number,
     parts_of,
 )
-from ttrace_torch.specification.expressions import Inexpressible
+from ttrace_torch.specification.expressions import Expressions, Inexpressible
 from ttrace_torch.specification.graph import Value
 from ttrace_torch.specification.operations import elementwise, products, reductions  # noqa: F401
 from ttrace_torch.specification.operations.table import TABLE, Call, operation
@@ -43,20 +44,37 @@ def _polar(call: Call, abs: Value, angle: Value) -> Value:
     return complex_of(make, *(make.binary("multiply", abs, one) for one in turned))
 
 
+@operation("_conj")
+def _conj(call: Call, x: complex) -> Value:
+    """Of a number of the script; that of a tensor is a view."""
+    return of_number(call.make, x.conjugate(), call.dtype, call.shape)
+
+
 @operation("conj_physical", "_conj_physical")
 def _conj_physical(call: Call, x: Value) -> Value:
     return conjugate(call.make, x) if is_complex(x) else x
+
+
+def _as_value(call: Call, x: Any) -> Value:
+    """An argument as a value: a number of the script is one without dimensions."""
+    if isinstance(x, Value):
+        return x
+    if not isinstance(x, (int, float, complex)):
+        raise Inexpressible("a number that depends on data")
+    return of_number(call.make, complex(x), call.dtype, ())
 
 
 def _multiplied(call: Call, x: Any, other: Any) -> Value:
     make = call.make
     if not isinstance(x, Value) or not isinstance(other, Value):
         tensor, number = (x, other) if isinstance(x, Value) else (other, x)
-        if not isinstance(number, (int, float)):
-            raise Inexpressible("a complex number of the script")
-        scaled = (make.binary("multiply", part, number) for part in parts_of(make, tensor))
-        return complex_of(make, *scaled)
+        if isinstance(number, (int, float)):
+            scaled = (make.binary("multiply", part, number) for part in parts_of(make, tensor))
+            return complex_of(make, *scaled)
+    return _product(make, _as_value(call, x), _as_value(call, other))
 
+
+def _product(make: Expressions, x: Value, other: Value) -> Value:
     def product(one: Value, two: Value) -> Value:
         return make.binary("multiply", one, two)
 
@@ -69,12 +87,56 @@ def _multiplied(call: Call, x: Any, other: Any) -> Value:
     return complex_of(make, real, make.binary("add", product(a, d), product(b, c)))
 
 
+def _divided(call: Call, x: Any, other: Any, **_: Any) -> Value:
+    make = call.make
+    x, other = _as_value(call, x), _as_value(call, other)
+    if is_complex(other):
+        x, other = _product(make, x, conjugate(make, other)), _square(make, other)
+    return complex_of(make, *(make.binary("divide", one, other) for one in parts_of(make, x)))
+
+
+def _square(make: Expressions, x: Value) -> Value:
+    """|x|²"""
+    real, imaginary = (make.binary("multiply", part, part) for part in parts_of(make, x))
+    return make.binary("add", real, imaginary)
+
+
+def _exponential(call: Call, x: Value) -> Value:
+    make = call.make
+    real, angle = parts_of(make, x)
+    size = make.unary("exp", real)
+    turned = (make.unary(name, angle) for name in ("cos", "sin"))
+    return complex_of(make, *(make.binary("multiply", size, one) for one in turned))
+
+
+def _sign(call: Call, x: Value) -> Value:
+    """x / |x|, and 0 of 0."""
+    make = call.make
+    size = make.unary("sqrt", _square(make, x))
+    there = make.compared("greater", size, 0.0)
+
+    def part(one: Value) -> Value:
+        zero = make.full(0.0, one.dtype, ())
+        quotient = make.binary("divide", one, size)
+        return make.graph.add("where", (there, quotient, zero), one.dtype, one.shape)
+
+    return complex_of(make, *(part(one) for one in parts_of(make, x)))
+
+
+@operation("angle")
+def _angle(call: Call, x: Value) -> Value:
+    if not is_complex(x):
+        raise Inexpressible("the angle of a real number")
+    real, imaginary = parts_of(call.make, x)
+    return call.make.binary("atan2", imaginary, real, call.dtype)
+
+
 def _added(primitive: str) -> Callable[..., Value]:
     def added(call: Call, x: Any, other: Any, alpha: Any = 1) -> Value:
         make = call.make
-        if alpha != 1 or not isinstance(x, Value) or not isinstance(other, Value):
-            raise Inexpressible("a sum with complex numbers of the script")
-        pairs = zip(parts_of(make, x), parts_of(make, other))
+        if alpha != 1:
+            raise Inexpressible("a scaled complex term")
+        pairs = zip(*(parts_of(make, _as_value(call, term)) for term in (x, other)))
         return complex_of(make, *(make.binary(primitive, one, two) for one, two in pairs))
 
     return added
@@ -128,11 +190,57 @@ def _also_complex(name: str, translation: Callable[..., Value]) -> None:
     TABLE[name] = either
 
 
+def _chosen(call: Call, condition: Value, x: Any, other: Any) -> Value:
+    make = call.make
+    pairs = zip(*(parts_of(make, _as_value(call, one)) for one in (x, other)))
+    parts = [
+        make.graph.add("where", (condition, *pair), pair[0].dtype, call.shape) for pair in pairs
+    ]
+    return complex_of(make, *parts)
+
+
+_also_complex("where", _chosen)
 _also_complex("mul", _multiplied)
 _also_complex("add", _added("add"))
 _also_complex("sub", _added("subtract"))
 _also_complex("neg", _negated)
+_also_complex("div", _divided)
+_also_complex("exp", _exponential)
+_also_complex("sgn", _sign)
 for _linear in ("sum", "mean"):
     _also_complex(_linear, _part_by_part(_linear))
-for _product in ("mm", "bmm"):
-    _also_complex(_product, _product_of_matrices(_product))
+for _of_matrices in ("mm", "bmm"):
+    _also_complex(_of_matrices, _product_of_matrices(_of_matrices))
+
+
+def _of_complex(name: str, translation: Callable[..., Value]) -> None:
+    """Registers what an operation with real results does with complex arguments."""
+    plain = TABLE[name]
+
+    def either(call: Call, x: Any, *args: Any, **kwargs: Any) -> Any:
+        chosen = translation if any(map(is_complex, (x, *args, *kwargs.values()))) else plain
+        return chosen(call, x, *args, **kwargs)
+
+    TABLE[name] = either
+
+
+def _size(call: Call, x: Value) -> Value:
+    return call.make.unary("sqrt", _square(call.make, x), call.dtype)
+
+
+def _equal(call: Call, x: Any, other: Any) -> Value:
+    make = call.make
+    kind = next(value.dtype for value in (x, other) if is_complex(value))
+    of_kind = Call(make, [kind], call.shapes)
+    (a, b), (c, d) = (parts_of(make, _as_value(of_kind, one)) for one in (x, other))
+    real, imaginary = make.binary("equal", a, c, "bool"), make.binary("equal", b, d, "bool")
+    return make.binary("logical_and", real, imaginary, "bool")
+
+
+def _unequal(call: Call, x: Any, other: Any) -> Value:
+    return call.make.unary("logical_not", _equal(call, x, other), "bool")
+
+
+_of_complex("abs", _size)
+_of_complex("eq", _equal)
+_of_complex("ne", _unequal)
