@@ -357,4 +357,15 @@ for name, f in {
 }.items():  # fmt: skip
     case(name, [whole, mask], f(whole, mask))
 
+line, turned = r(2, 12), r(2, 12)
+for inverse in (False, True):
+    found = torch.complex(line, turned)
+    found = torch.fft.ifft(found, norm="forward") if inverse else torch.fft.fft(found)
+    for imaginary, part in ((False, found.real), (True, found.imag)):
+        facts = {"dim": 1, "inverse": inverse, "imaginary": imaginary}
+        case("fourier", [line, turned], part, **facts)
+odd = r(7, 3)
+facts = {"dim": 0, "inverse": False, "imaginary": True, "arguments": ["x"]}
+case("fourier", [odd], torch.fft.rfft(odd, dim=0).imag, **facts)
+
 sys.stdout.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in CASES) + "\n]\n")

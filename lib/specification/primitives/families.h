@@ -15,6 +15,7 @@ std::vector<Primitive> reduction_primitives();    // reductions.cpp
 std::vector<Primitive> softmax_primitives();      // softmax.cpp
 std::vector<Primitive> product_primitives();      // products.cpp
 std::vector<Primitive> solve_primitives();        // solves.cpp
+std::vector<Primitive> fourier_primitives();      // fourier.cpp
 std::vector<Primitive> norm_primitives();         // norms.cpp
 std::vector<Primitive> attention_primitives();    // attention.cpp
 std::vector<Primitive> table_primitives();        // tables.cpp

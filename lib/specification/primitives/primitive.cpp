@@ -15,10 +15,11 @@ using Table = std::map<std::string_view, Primitive>;
 
 Table build() {
   Table table;
-  for (auto* family : {view_primitives, constant_primitives, cast_primitives,
-                       elementwise_primitives, reduction_primitives, softmax_primitives,
-                       product_primitives, solve_primitives, norm_primitives, attention_primitives,
-                       table_primitives, choice_primitives, loss_primitives}) {
+  for (auto* family :
+       {view_primitives, constant_primitives, cast_primitives, elementwise_primitives,
+        reduction_primitives, softmax_primitives, product_primitives, solve_primitives,
+        fourier_primitives, norm_primitives, attention_primitives, table_primitives,
+        choice_primitives, loss_primitives}) {
     for (Primitive& primitive : family()) {
       if (primitive.arguments.size() > primitive.required) {
         primitive.attributes.push_back({"arguments", AttributeType::kWords, false});

@@ -8,6 +8,7 @@ from ttrace_torch.specification.operations import (  # noqa: F401
     convolutions,
     elementwise,
     embedding_bags,
+    fourier,
     functions,
     losses,
     norms,

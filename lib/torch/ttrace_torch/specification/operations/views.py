@@ -68,6 +68,15 @@ def _slice(
     return [(Step("slice", call.shape, (dim, *bounds(x.shape[dim], start, end), step)),)]
 
 
+@view("narrow")
+def _narrow(call: Call, x: Value, dim: int, start: int, length: int) -> Steps:
+    if not isinstance(start, int):
+        raise Inexpressible("a place that depends on data")
+    dim %= len(x.shape)
+    start %= max(x.shape[dim], 1)
+    return [(Step("slice", call.shape, (dim, start, start + length, 1)),)]
+
+
 @view("select")
 def _select(call: Call, x: Value, dim: int, index: int) -> Steps:
     if not isinstance(index, int):
