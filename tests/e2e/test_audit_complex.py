@@ -63,7 +63,7 @@ class Polar(nn.Module):
 
 
 class Solved(nn.Module):
-    """What gated delta nets do within a chunk, in all forms of the operation."""
+    """What gated delta nets do within a chunk, in all forms of the operation; and Gaussians."""
 
     def __init__(self):
         super().__init__()
@@ -79,6 +79,8 @@ class Solved(nn.Module):
             upper = {"upper": False}
         found = torch.linalg.solve_triangular(system, sides, **upper)
         found = torch.linalg.solve_triangular(system / 5, found, **unit)
+        factor = torch.linalg.cholesky(system)
+        found = torch.cholesky_solve(found, factor) + factor.diagonal(0, -2, -1).log()[..., None]
         return torch.linalg.solve_triangular(
             system, found.transpose(-1, -2), upper=False, left=False
         )

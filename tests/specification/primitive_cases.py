@@ -368,4 +368,7 @@ odd = r(7, 3)
 facts = {"dim": 0, "inverse": False, "imaginary": True, "arguments": ["x"]}
 case("fourier", [odd], torch.fft.rfft(odd, dim=0).imag, **facts)
 
+definite = square @ square.mT + torch.eye(4, dtype=D)
+case("cholesky", [definite], torch.linalg.cholesky(definite))
+
 sys.stdout.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in CASES) + "\n]\n")

@@ -1,4 +1,4 @@
-// Systems of linear equations with a triangular matrix.
+// Systems of linear equations with a triangular matrix, and triangular factors.
 #include <algorithm>
 #include <cmath>
 
@@ -75,6 +75,47 @@ Value triangular_solve(const EvaluationCall& call) {
   return result;
 }
 
+Shape cholesky_shape(const ShapeCall& call) {
+  const Shape& a = argument(call, 0);
+  if (a.size() < 2 || !fits(a.back(), a[a.size() - 2])) {
+    throw shape_error(describe_shape(a), " is no square matrix");
+  }
+  return a;
+}
+
+// Row after row of the lower triangle. The errors of earlier rows go into those that follow, as in
+// a run.
+Value cholesky(const EvaluationCall& call) {
+  const Value a = call.arguments[0]->to_dense();
+  Value result = Value::zeros(call.shape);
+  const std::uint64_t rows = call.shape.back();
+  if (result.size() == 0) return result;
+  for_rows(call.context, result.size() / (rows * rows), rows * rows * rows,
+           [&](std::uint64_t begin, std::uint64_t end) {
+             for (std::uint64_t s = begin; s < end; ++s) {
+               const double* matrix = a.data() + s * rows * rows;
+               double* lower = result.fresh() + s * rows * rows;
+               for (std::uint64_t i = 0; i < rows; ++i) {
+                 for (std::uint64_t j = 0; j <= i; ++j) {
+                   double rest = matrix[i * rows + j];
+                   double squares = rest * rest;
+                   for (std::uint64_t k = 0; k < j; ++k) {
+                     const double term = lower[i * rows + k] * lower[j * rows + k];
+                     rest -= term;
+                     squares += term * term;
+                   }
+                   if (call.noise != nullptr) {
+                     rest += call.noise->stream(1).at((s * rows + i) * rows + j) *
+                             sum_roundoff(call.dtype, std::sqrt(squares), j + 1);
+                   }
+                   lower[i * rows + j] = i == j ? std::sqrt(rest) : rest / lower[j * rows + j];
+                 }
+               }
+             }
+           });
+  return result;
+}
+
 }  // namespace
 
 std::vector<Primitive> solve_primitives() {
@@ -82,7 +123,9 @@ std::vector<Primitive> solve_primitives() {
   Primitive solve = entry("triangular_solve", {"a", "b"}, 2, {{"lower", kFlag}, {"unit", kFlag}},
                           Rounding::kOnce, triangular_shape, triangular_solve);
   solve.shape_is_layout = true;
-  return {solve};
+  Primitive factor = entry("cholesky", {"a"}, 1, {}, Rounding::kOnce, cholesky_shape, cholesky);
+  factor.shape_is_layout = true;
+  return {solve, factor};
 }
 
 }  // namespace ttrace::specification

@@ -98,6 +98,28 @@ def _solve_triangular(
     return solved if left else make.transpose(solved)
 
 
+@operation("linalg_cholesky_ex")
+def _cholesky(call: Call, x: Value, upper: bool = False, **_: Any) -> list[Value]:
+    """The triangular factor, and that none failed."""
+    make = call.make
+    lower = make.transpose(x) if upper else x
+    found = make.graph.add("cholesky", (lower,), call.dtype, lower.shape)
+    info = make.full(0, call.dtypes[1], call.shapes[1])
+    return [make.transpose(found) if upper else found, info]
+
+
+@operation("cholesky_solve")
+def _cholesky_solve(call: Call, x: Value, input2: Value, upper: bool = False) -> Value:
+    """A · Z = X for the triangular factor of A: two triangular systems."""
+    make = call.make
+    lower = make.transpose(input2) if upper else input2
+    shape = (*broadcast(x.shape[:-2], lower.shape[:-2]), *x.shape[-2:])
+    facts = {"unit": False}
+    half = make.graph.add("triangular_solve", (lower, x), call.dtype, shape, lower=True, **facts)
+    back = (make.transpose(lower), half)
+    return make.graph.add("triangular_solve", back, call.dtype, shape, lower=False, **facts)
+
+
 @operation("_grouped_mm")
 def _grouped_mm(
     call: Call,

@@ -85,6 +85,51 @@ def _select(call: Call, x: Value, dim: int, index: int) -> Steps:
     return [_selected(x, dim, index, call.shape)]
 
 
+@view("diagonal")
+def _diagonal(call: Call, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Steps:
+    if -1 in x.shape:
+        raise Inexpressible("a diagonal of a size that depends on data")
+    return [_along_diagonal(x.shape, call.shape, offset, dim1, dim2)]
+
+
+def _along_diagonal(
+    whole: tuple[int, ...], shape: tuple[int, ...], offset: int, dim1: int, dim2: int
+) -> tuple[Step, ...]:
+    """In row-major order the elements of a diagonal are one more than a row apart."""
+    pair = (dim1 % len(whole), dim2 % len(whole))
+    rows, columns = (whole[dim] for dim in pair)
+    order = (*(dim for dim in range(len(whole)) if dim not in pair), *pair)
+    outer = tuple(whole[dim] for dim in order[:-2])
+    start = offset if offset >= 0 else -offset * columns
+    stop = start + max(shape[-1] - 1, 0) * (columns + 1) + min(shape[-1], 1)
+    return (
+        Step("permute", (*outer, rows, columns), order),
+        Step("reshape", (*outer, rows * columns)),
+        Step("slice", shape, (len(outer), start, stop, columns + 1)),
+    )
+
+
+@operation("diagonal_backward")
+def _diagonal_backward(
+    call: Call, grad_output: Value, input_sizes: Any, offset: int, dim1: int, dim2: int
+) -> Value:
+    make = call.make
+    steps = _along_diagonal(call.shape, grad_output.shape, offset, dim1, dim2)
+    moved, flat, cut = steps
+    placed = make.place(grad_output, flat.shape, *cut.where)
+    back = sorted(range(len(moved.where)), key=moved.where.__getitem__)
+    return make.permute(make.reshape(placed, moved.shape), back)
+
+
+@operation("trace")
+def _trace(call: Call, x: Value) -> Value:
+    count = min(x.shape)
+    cut = call.make.reshape(x, (x.shape[0] * x.shape[1],))
+    step = x.shape[1] + 1
+    diagonal = call.make.slice(cut, 0, 0, max(count - 1, 0) * step + min(count, 1), step)
+    return call.make.reduce("sum", diagonal, None, False, call.dtype)
+
+
 @view("unbind")
 def _unbind(call: Call, x: Value, dim: int = 0) -> Steps:
     dim %= len(x.shape)
