@@ -33,6 +33,13 @@ class Masked(nn.Module):
         return x * x.new_empty(x.shape).bernoulli_(0.7)
 
 
+class Shuffled(nn.Module):
+    def forward(self, x):
+        order = torch.randperm(x.shape[-1])
+        kept = torch.bernoulli(torch.full_like(x, 0.8)) + torch.normal(0.0, 0.1, x.shape)
+        return x[..., order] * kept
+
+
 class Gumbel(nn.Module):
     def forward(self, x):
         return nn.functional.gumbel_softmax(x, dim=-1)
@@ -45,7 +52,7 @@ class Nothing(nn.Module):
         return x if torch.rand([]) >= 0.0 else x * 0
 
 
-KINDS = {kind.__name__: kind for kind in (DropPath, Jitter, Masked, Gumbel)}
+KINDS = {kind.__name__: kind for kind in (DropPath, Jitter, Masked, Shuffled, Gumbel)}
 
 
 class Model(nn.Module):

@@ -20,7 +20,10 @@ from ttrace_torch.capture.replaced_functions import replaced_functions
 # The name of a draw ends with this; before it stands the module that drew.
 DRAW = "(random)"
 
-_FUNCTIONS = ("rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "bernoulli")
+_FUNCTIONS = (
+    *("rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "bernoulli"),
+    *("multinomial", "normal", "poisson", "randperm"),
+)
 _METHODS = (
     *("bernoulli", "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_"),
     *("normal_", "random_", "uniform_"),

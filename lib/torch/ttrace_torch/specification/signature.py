@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+
 from ttrace_torch.specification import operations  # noqa: F401
 from ttrace_torch.specification.operations.table import TABLE, VIEWS
 
@@ -106,7 +108,9 @@ class Signature:
             and not any("Tensor" in str(r.type) for r in schema.returns)
         )
         self.decomposition = None
-        if self.translation is None and self.view is None and space == "aten" and not mutates:
+        composed = self.translation is None and self.view is None and not mutates
+        # A decomposition of random numbers would draw others.
+        if composed and space == "aten" and torch.Tag.nondeterministic_seeded not in func.tags:
             from torch._decomp import decomposition_table
 
             self.decomposition = decomposition_table.get(func)
