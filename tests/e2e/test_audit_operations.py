@@ -23,6 +23,10 @@ ELEMENTWISE = {
     "relu6": F.relu6,
     "leaky_relu": F.leaky_relu,
     "softplus": F.softplus,
+    "softplus_by_half": lambda x: F.softplus(x, beta=0.5),
+    "softshrink": lambda x: F.softshrink(x, 0.25),
+    "hardshrink": lambda x: F.hardshrink(x, 0.25),
+    "threshold": lambda x: F.threshold(x, 0.125, -1.0),
     "logsigmoid": F.logsigmoid,
     "mish": F.mish,
     "hardswish": F.hardswish,
@@ -63,6 +67,15 @@ BY_ROWS = {
     "normalize": lambda x: F.normalize(x, dim=-1),
     "cumsum": lambda x: x.cumsum(-1),
     "max": lambda x: x.max(-1).values,
+    "median": lambda x: apart(x).median(-1).values,
+    "kthvalue": lambda x: apart(x).kthvalue(3, -1).values,
+    "cdist": lambda x: torch.cdist(x.float(), x.float().flip(0)),
+    "far_pairs": lambda x: torch.cdist(x.float().view(1, -1, 8), x.float().view(1, -1, 8) + 3),
+    "manhattan": lambda x: torch.cdist(x.float(), 0.5 * x.float(), p=1),
+    "cross": lambda x: torch.linalg.cross(x[..., :3], x[..., 3:6]),
+    "trace": lambda x: x[0].trace() + x.diagonal(1, -2, -1).sum(),
+    "scattered": lambda x: x.masked_scatter(torch.arange(WIDTH) % 3 == 0, x[:, :5].flip(1)),
+    "searched": lambda x: x * torch.searchsorted(torch.linspace(-2, 2, 9).to(x.dtype), x),
     "amax": lambda x: x.amax(-1),
     "layer_norm": lambda x: F.layer_norm(x, (WIDTH,)),
     "rms_norm": lambda x: F.rms_norm(x, (WIDTH,)),
@@ -74,6 +87,11 @@ def attention(x):
     """With one tensor as queries, keys and values: the gradients of all three are added."""
     heads = x.unflatten(-1, (4, -1)).transpose(-3, -2)
     return F.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+
+
+def apart(x):
+    """No two equal in a row: a kernel may choose either."""
+    return x.float() + torch.arange(WIDTH) / 4096
 
 
 OPERATIONS = {**ELEMENTWISE, **BY_ROWS, "attention": attention}

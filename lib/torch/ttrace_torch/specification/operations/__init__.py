@@ -6,6 +6,7 @@ from ttrace_torch.specification.operations import (  # noqa: F401
     complexes,
     constants,
     convolutions,
+    distances,
     elementwise,
     embedding_bags,
     fourier,

@@ -181,6 +181,16 @@ def _isnan(call: Call, x: Value) -> Value:
     return call.make.binary("not_equal", x, x, "bool")
 
 
+@operation("isinf")
+def _isinf(call: Call, x: Value) -> Value:
+    return call.make.compared("equal", call.make.unary("abs", x), float("inf"))
+
+
+@operation("isfinite")
+def _isfinite(call: Call, x: Value) -> Value:
+    return call.make.compared("less", call.make.unary("abs", x), float("inf"))
+
+
 @operation("where")
 def _where(
     call: Call, condition: Value, x: Operand | None = None, other: Operand | None = None
@@ -281,9 +291,19 @@ def _gelu_backward(call: Call, grad_output: Value, x: Value, approximate: str = 
 
 @operation("softplus")
 def _softplus(call: Call, x: Value, beta: float = 1, threshold: float = 20) -> Value:
-    if beta != 1 or threshold < 20:
-        raise Inexpressible("a softplus with beta")
-    return call.make.unary("softplus", x, call.dtype)
+    if beta * threshold < 0 or threshold < 20:
+        raise Inexpressible("a softplus that is linear from a low threshold on")
+    found = call.make.unary("softplus", _scaled_by(call, x, beta), _wide(call))
+    return call.make.cast(_scaled_by(call, found, 1 / beta), call.dtype)
+
+
+def _wide(call: Call) -> str:
+    """The type in which kernels compute what they round to the type of the result once."""
+    return call.dtype if call.dtype == "float64" else "float32"
+
+
+def _scaled_by(call: Call, x: Value, factor: float) -> Value:
+    return x if factor == 1 else call.make.binary("multiply", x, float(factor), _wide(call))
 
 
 @operation("log_sigmoid")
@@ -307,16 +327,31 @@ def _log_sigmoid_backward(call: Call, grad_output: Value, x: Value, buffer: Valu
 def _softplus_backward(
     call: Call, grad_output: Value, x: Value, beta: float, threshold: float
 ) -> Value:
-    if beta != 1 or threshold < 20:
-        raise Inexpressible("a softplus with beta")
-    return _grad(call, "softplus_grad", grad_output, x)
+    if beta * threshold < 0 or threshold < 20:
+        raise Inexpressible("a softplus that is linear from a low threshold on")
+    return _grad(call, "softplus_grad", grad_output, _scaled_by(call, x, beta))
 
 
 @operation("threshold_backward")
 def _threshold_backward(call: Call, grad_output: Value, x: Value, threshold: float) -> Value:
-    if threshold != 0:
-        raise Inexpressible("a threshold that is not 0")
-    return _grad(call, "relu_grad", grad_output, x)
+    if threshold == 0:
+        return _grad(call, "relu_grad", grad_output, x)
+    above = call.make.compared("greater", x, threshold)
+    return _chosen(call, above, grad_output, call.make.full(0.0, call.dtype))
+
+
+@operation("hardshrink_backward", "softshrink_backward")
+def _shrink_backward(
+    call: Call,
+    x: Value,
+    lambd: float,
+    grad_output: Value | None = None,
+    grad_out: Value | None = None,
+) -> Value:
+    gradient = grad_out if grad_output is None else grad_output
+    assert gradient is not None
+    outside = call.make.compared("greater", call.make.unary("abs", x), lambd)
+    return _chosen(call, outside, gradient, call.make.full(0.0, call.dtype))
 
 
 @operation("silu_backward")

@@ -58,3 +58,12 @@ def _round(call: Call, x: Value, decimals: int = 0) -> Value:
     if decimals != 0:
         raise Inexpressible("rounding to decimals")
     return call.make.unary("round", x, call.dtype)
+
+
+@operation("fmod")
+def _fmod(call: Call, x: Value, other: Value | float) -> Value:
+    """What is left of x after whole multiples of `other`, with the sign of x."""
+    make = call.make
+    size = make.unary("abs", other) if isinstance(other, Value) else abs(other)
+    rest = make.binary("remainder", make.unary("abs", x), size, call.dtype)
+    return make.binary("multiply", make.unary("sign", x), rest, call.dtype)

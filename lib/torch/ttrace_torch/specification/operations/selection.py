@@ -46,6 +46,49 @@ def _argsort(
     return _sort(call, x, dim, descending, stable)[1]
 
 
+@operation("kthvalue")
+def _kthvalue(call: Call, x: Value, k: int, dim: int = -1, keepdim: bool = False) -> list[Value]:
+    """The k-th smallest, counted from 1."""
+    facts = {"dim": dim % max(len(x.shape), 1), "descending": False}
+
+    def kth(primitive: str, dtype: str) -> Value:
+        ordered = call.make.graph.add(primitive, (x,), dtype, x.shape, **facts)
+        cut = call.make.slice(ordered, facts["dim"], k - 1, k) if x.shape else ordered
+        return call.make.reshape(cut, call.shape)
+
+    return [kth("sort_values", x.dtype), kth("sort_indices", "int64")]
+
+
+@operation("median")
+def _median(call: Call, x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower one of two in the middle."""
+    if dim is None:
+        flat = call.make.reshape(x, (prod(x.shape),))
+        return _kthvalue(call, flat, (flat.shape[0] + 1) // 2, 0)[0]
+    size = x.shape[dim % len(x.shape)] if x.shape else 1
+    return _kthvalue(call, x, (size + 1) // 2, dim)
+
+
+@operation("searchsorted")
+def _searchsorted(
+    call: Call,
+    sorted_sequence: Value,
+    x: Value,
+    right: bool = False,
+    side: str | None = None,
+    **_: Any,
+) -> Value:
+    """How many elements of an ascending line are below."""
+    make = call.make
+    if not isinstance(x, Value) or _.get("sorter") is not None:
+        raise Inexpressible("a search of this form")
+    of_line = sorted_sequence.shape[:-1]
+    line = make.reshape(sorted_sequence, (*of_line, 1, sorted_sequence.shape[-1]))
+    below = "less_equal" if right or side == "right" else "less"
+    there = make.binary(below, line, make.reshape(x, (*x.shape, 1)), "bool")
+    return make.reduce("sum", make.cast(there, call.dtype), len(x.shape), False, call.dtype)
+
+
 @operation("nonzero")
 def _nonzero(call: Call, x: Value) -> Value:
     return places_of(call.make, x, call.shape[0])

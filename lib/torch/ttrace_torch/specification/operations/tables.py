@@ -110,23 +110,50 @@ def _written(call: Call, x: Value, new: Value, add: Callable[[Value, Value], Val
 @operation("masked_scatter")
 def _masked_scatter(call: Call, x: Value, mask: Value, source: Value) -> Value:
     make = call.make
-    shape, last = call.shape, prod(source.shape) - 1
-    if -1 in shape + source.shape:
-        raise Inexpressible("a write of a size that depends on data")
+    shape, count = call.shape, prod(source.shape)
     base = make.expand(x, shape)
-    if last < 0:
+    if count == 0:
         return base
-    there = make.reshape(make.expand(make.cast(mask, "bool"), shape), (prod(shape),))
-    # The n-th element of the mask takes the source's n-th element.
-    before = make.unary("cumsum", make.cast(there, "int64"), dim=0)
-    place = make.unary("clamp", make.binary("subtract", before, 1, "int64"), low=0, high=last)
-    rows = _rows(call, make.reshape(source, (last + 1,)), place, 0)
+    there, place = _turns_of_mask(call, mask, shape, count)
+    rows = _rows(call, make.reshape(source, (count,)), place, 0)
     return make.graph.add(
         "where",
         (make.reshape(there, shape), make.reshape(make.cast(rows, x.dtype), shape), base),
         x.dtype,
         shape,
     )
+
+
+def _turns_of_mask(
+    call: Call, mask: Value, shape: tuple[int, ...], count: int
+) -> tuple[Value, Value]:
+    """A mask, expanded to `shape` and made flat, and which of `count` elements belongs to each
+    place: the n-th true one has the n-th."""
+    make = call.make
+    if -1 in shape or count < 0:
+        raise Inexpressible("a write of a size that depends on data")
+    there = make.reshape(make.expand(make.cast(mask, "bool"), shape), (prod(shape),))
+    before = make.unary("cumsum", make.cast(there, "int64"), dim=0)
+    turn = make.binary("subtract", before, 1, "int64")
+    return there, make.unary("clamp", turn, low=0, high=count - 1)
+
+
+@operation("masked_scatter_backward")
+def _masked_scatter_backward(
+    call: Call, grad_output: Value, mask: Value, sizes: Sequence[int]
+) -> Value:
+    make = call.make
+    count = prod(call.shape)
+    if count == 0:
+        return make.full(0.0, call.dtype, call.shape)
+    there, place = _turns_of_mask(call, mask, grad_output.shape, count)
+    flat = make.reshape(grad_output, there.shape)
+    # Where the mask is false nothing was taken from the source.
+    zero = make.full(0.0, call.dtype)
+    taken = make.graph.add("where", (there, flat, zero), call.dtype, there.shape)
+    zeros = make.full(0.0, call.dtype, (count,))
+    found = make.graph.add("add_rows", (zeros, place, taken), call.dtype, (count,), dim=0)
+    return make.reshape(found, call.shape)
 
 
 @operation("index_select")

@@ -32,6 +32,11 @@ def _t(call: Call, x: Value) -> Steps:
     return [(Step("permute", call.shape, dims),)]
 
 
+@view("mT")
+def _matrices_transposed(call: Call, x: Value) -> Steps:
+    return _transpose(call, x, -2, -1)
+
+
 @view("transpose")
 def _transpose(call: Call, x: Value, dim0: int, dim1: int) -> Steps:
     dims = list(range(len(x.shape)))
@@ -83,6 +88,11 @@ def _select(call: Call, x: Value, dim: int, index: int) -> Steps:
         raise Inexpressible("an index that depends on data")
     dim %= len(x.shape)
     return [_selected(x, dim, index, call.shape)]
+
+
+@operation("broadcast_tensors")
+def _broadcast_tensors(call: Call, tensors: Sequence[Value]) -> list[Value]:
+    return [call.make.expand(x, shape) for x, shape in zip(tensors, call.shapes)]
 
 
 @view("diagonal")
