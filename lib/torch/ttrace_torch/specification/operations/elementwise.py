@@ -293,17 +293,14 @@ def _gelu_backward(call: Call, grad_output: Value, x: Value, approximate: str = 
 def _softplus(call: Call, x: Value, beta: float = 1, threshold: float = 20) -> Value:
     if beta * threshold < 0 or threshold < 20:
         raise Inexpressible("a softplus that is linear from a low threshold on")
-    found = call.make.unary("softplus", _scaled_by(call, x, beta), _wide(call))
+    if beta == 1:
+        return call.make.unary("softplus", x, call.dtype)
+    found = call.make.unary("softplus", _scaled_by(call, x, beta), call.wide)
     return call.make.cast(_scaled_by(call, found, 1 / beta), call.dtype)
 
 
-def _wide(call: Call) -> str:
-    """The type in which kernels compute what they round to the type of the result once."""
-    return call.dtype if call.dtype == "float64" else "float32"
-
-
 def _scaled_by(call: Call, x: Value, factor: float) -> Value:
-    return x if factor == 1 else call.make.binary("multiply", x, float(factor), _wide(call))
+    return call.make.binary("multiply", x, float(factor), call.wide)
 
 
 @operation("log_sigmoid")
@@ -329,7 +326,7 @@ def _softplus_backward(
 ) -> Value:
     if beta * threshold < 0 or threshold < 20:
         raise Inexpressible("a softplus that is linear from a low threshold on")
-    return _grad(call, "softplus_grad", grad_output, _scaled_by(call, x, beta))
+    return _grad(call, "softplus_grad", grad_output, x if beta == 1 else _scaled_by(call, x, beta))
 
 
 @operation("threshold_backward")

@@ -84,6 +84,8 @@ def _part(
     imaginary: bool,
 ) -> Value:
     first = parts[0]
+    if first.dtype == "float16":
+        raise Inexpressible("a transform in half precision, whose stages may be rounded to it")
     if -1 in first.shape or _largest_factor(first.shape[dim]) > _LARGEST_FACTOR:
         raise Inexpressible("a transform of lines of this length")
     shape = (*first.shape[:dim], kept, *first.shape[dim + 1 :])

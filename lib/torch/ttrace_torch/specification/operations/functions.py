@@ -28,28 +28,23 @@ def _atan2(call: Call, x: Value, other: Value) -> Value:
     return call.make.binary("atan2", x, other, call.dtype)
 
 
-def _wide(call: Call) -> str:
-    """The type in which torch computes: narrow results are rounded once."""
-    return call.dtype if call.dtype == "float64" else "float32"
-
-
 @operation("tan")
 def _tan(call: Call, x: Value) -> Value:
-    make, wide = call.make, _wide(call)
+    make, wide = call.make, call.wide
     sine, cosine = (make.unary(name, x, wide) for name in ("sin", "cos"))
     return make.binary("divide", sine, cosine, wide)
 
 
 @operation("log10")
 def _log10(call: Call, x: Value) -> Value:
-    make, wide = call.make, _wide(call)
+    make, wide = call.make, call.wide
     exact = make.full(0.4342944819032518, wide)
     return make.binary("multiply", make.unary("log", x, wide), exact, wide)
 
 
 @operation("erfc")
 def _erfc(call: Call, x: Value) -> Value:
-    make, wide = call.make, _wide(call)
+    make, wide = call.make, call.wide
     return make.binary("subtract", 1.0, make.unary("erf", x, wide), wide)
 
 

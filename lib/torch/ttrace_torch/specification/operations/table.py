@@ -44,6 +44,11 @@ class Call:
         """The shape of the first result."""
         return self.shapes[0]
 
+    @property
+    def wide(self) -> str:
+        """The type in which kernels compute what they round to the type of the result once."""
+        return self.dtype if self.dtype == "float64" else "float32"
+
     def value(self, x: Value | float) -> Value:
         """An argument as a value in the dtype of the result."""
         return self.make.of(x, self.dtype)
