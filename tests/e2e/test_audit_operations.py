@@ -66,6 +66,7 @@ BY_ROWS = {
     "norm": lambda x: x.norm(dim=-1),
     "normalize": lambda x: F.normalize(x, dim=-1),
     "cumsum": lambda x: x.cumsum(-1),
+    "cumprod": lambda x: (1 + 0.5 * torch.tanh(x)).cumprod(-1),
     "max": lambda x: x.max(-1).values,
     "median": lambda x: apart(x).median(-1).values,
     "kthvalue": lambda x: apart(x).kthvalue(3, -1).values,

@@ -371,4 +371,6 @@ case("fourier", [odd], torch.fft.rfft(odd, dim=0).imag, **facts)
 definite = square @ square.mT + torch.eye(4, dtype=D)
 case("cholesky", [definite], torch.linalg.cholesky(definite))
 
+case("cumprod", [t], t.cumprod(1), dim=1)
+
 sys.stdout.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in CASES) + "\n]\n")

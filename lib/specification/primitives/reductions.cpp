@@ -263,6 +263,27 @@ Value cumsum(const EvaluationCall& call) {
   return with_last_at(result, dim);
 }
 
+// Each product is made of the one before it, and rounded: the errors of a line add up.
+Value cumprod(const EvaluationCall& call) {
+  const auto dim = static_cast<std::size_t>(call.attributes.integer("dim"));
+  const Value x = with_last(*call.arguments[0], dim);
+  Value result = Value::uninitialised(x.shape());
+  const std::uint64_t n = x.shape().back();
+  if (x.size() == 0) return with_last_at(result, dim);
+  for_rows(call.context, x.size() / n, n, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t r = begin; r < end; ++r) {
+      double total = 1;
+      double lost = 0;
+      for (std::uint64_t i = r * n; i < (r + 1) * n; ++i) {
+        total *= x.data()[i];
+        if (call.noise != nullptr) lost += call.noise->stream(1).at(i) * unit_roundoff(call.dtype);
+        result.fresh()[i] = total * (1 + lost);
+      }
+    }
+  });
+  return with_last_at(result, dim);
+}
+
 std::optional<ArgumentCuts> cut_reduced(const CutCall& call) {
   const std::vector<std::size_t>& reduced = call.attributes.dims("dims");
   const bool keep = call.attributes.flag("keep");
@@ -291,6 +312,8 @@ std::vector<Primitive> reduction_primitives() {
   };
   Primitive running = entry("cumsum", {"x"}, 1, {{"dim", kInteger}}, kOnce, along_shape, cumsum);
   running.cut = cut_across_lines;
+  Primitive products = entry("cumprod", {"x"}, 1, {{"dim", kInteger}}, kOnce, along_shape, cumprod);
+  products.cut = cut_across_lines;
   return {
       over_dims("sum", kOnce, sum),
       over_dims("mean", kOnce, mean),
@@ -303,6 +326,7 @@ std::vector<Primitive> reduction_primitives() {
       over_dims("logsumexp", kOnce, logsumexp),
       over_dims("norm", kOnce, norm, {{"order", kNumber}}),
       running,
+      products,
   };
 }
 

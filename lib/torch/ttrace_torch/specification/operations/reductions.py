@@ -97,6 +97,11 @@ def _cumsum(call: Call, x: Value, dim: int, **_: Any) -> Value:
     return call.make.unary("cumsum", x, call.dtype, dim=dim % max(len(x.shape), 1))
 
 
+@operation("cumprod")
+def _cumprod(call: Call, x: Value, dim: int, **_: Any) -> Value:
+    return call.make.unary("cumprod", x, call.dtype, dim=dim % max(len(x.shape), 1))
+
+
 @operation("var")
 def _var(
     call: Call,
