@@ -1,4 +1,4 @@
-"""The tables of constants on the two pages of the method name every constant that can change a
+"""The tables of constants on the pages of the method name every constant that can change a
 verdict or a cause, with the value that it has in the code."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pages.blocks import REPOSITORY
 from pages.constants_of_no_verdict import FOLDERS_OF_NO_VERDICT, OF_NO_VERDICT
 
 LIBRARY = REPOSITORY / "lib"
-PAGES = (LIBRARY / "judge" / "README.md", LIBRARY / "localize" / "README.md")
+PAGES = tuple(LIBRARY / room / "README.md" for room in ("judge", "audit", "localize"))
 ROOMS = (
     "audit",
     "comparison",

@@ -1,5 +1,5 @@
 // How far a tensor may be from its expression: sums over its rows, and what follows from them.
-// The method, its constants and their evidence: lib/judge/README.md.
+// The method, its constants and their evidence: lib/audit/README.md.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Judges whether a recorded tensor is what its expression says, up to the rounding that the
-// operations may have added. The bound and its constants: lib/judge/README.md.
+// operations may have added. The bound and its constants: lib/audit/README.md.
 #pragma once
 
 #include <cstdint>

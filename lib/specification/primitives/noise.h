@@ -42,7 +42,7 @@ inline constexpr double kRoundingsOfSum = 2;
 
 // The standard size of the rounding of one sum Σ x·y of n terms, beyond the rounding of its result:
 // parts of it may have been rounded to `dtype` before they were added (tensor parallelism), and the
-// accumulator rounds after every addition. `norms` is ‖x‖·‖y‖. Evidence: lib/judge/README.md.
+// accumulator rounds after every addition. `norms` is ‖x‖·‖y‖. Evidence: lib/audit/README.md.
 double sum_roundoff(tensor::DType dtype, double norms, std::uint64_t n, double roundings = 1);
 
 // The error of an accumulator that adds n terms of one sign one after the other, in units of the
