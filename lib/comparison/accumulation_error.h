@@ -56,7 +56,8 @@ class AccumulationError {
   // This is known for a raw gradient of one dimension whose module "m" (of "m.weight") was called
   // once and recorded its input and the gradient of its output, both with as many columns, or
   // channels of images, as the gradient has elements; and for a main gradient that is a multiple of
-  // the sum of such gradients. Empty if tensors are lacking, or if the gradient was made in another
+  // the sum of its raw gradients: what these lost, where that is known, and what adding them up in
+  // another order may lose. Empty if tensors are lacking, or if the gradient was made in another
   // way. Reads the reference, for each gradient once; several threads may call it.
   std::vector<double> own_rounding(const trace::TensorKey& key) const;
 

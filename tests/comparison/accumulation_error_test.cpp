@@ -156,6 +156,32 @@ TEST_CASE("without the gradients of the outputs there is nothing to tell by") {
   CHECK(result_of(report, Kind::kMainGrad).outcome == Outcome::kDiverged);
 }
 
+TEST_CASE("raw gradients that cancel may be added up in another order") {
+  const std::vector<double> raw{0.0893645436, -0.0233935304, -0.0510296077, -0.0144436231};
+  const auto with_sum = [&](double sum, double first = 0.0893645436) {
+    MemoryTrace trace;
+    for (std::uint64_t mb = 0; mb < raw.size(); ++mb) {
+      trace::TensorEntry entry = make_entry("m.bias", {1}, Kind::kParamGrad);
+      entry.key.microbatch = mb;
+      trace.put(entry, {mb == 0 ? first : raw[mb]});
+    }
+    trace.put(make_entry("m.bias", {1}, Kind::kMainGrad), {sum});
+    return trace;
+  };
+  const auto outcome = [&](double sum, double of_candidate) {
+    const MemoryTrace r = with_sum(sum);
+    const MemoryTrace n = with_sum(sum, 0.08936455);  // by chance its sum shows no noise
+    return result_of(engine::compare_traces(r, with_sum(of_candidate), {&n}, {}), Kind::kMainGrad)
+        .outcome;
+  };
+  const double sum = raw[0] + raw[1] + raw[2] + raw[3];
+  const double rounding = 0x1p-24 * 0.0893645436;  // of the largest term
+  CHECK(outcome(sum, sum + 2 * rounding) == Outcome::kMatch);
+  CHECK(outcome(sum, sum + 40 * rounding) == Outcome::kDiverged);
+  const double sum_of_three = raw[0] + raw[1] + raw[2];
+  CHECK(outcome(sum, sum_of_three) == Outcome::kDiverged);
+}
+
 // 300 rows of 3 numbers.
 struct Rows {
   Rows() : gradient(), input() {

@@ -13,16 +13,17 @@
 
 namespace ttrace::base {
 
-// x = mantissa · 2^exponent with a mantissa from √½ to √2, for a normal x > 0.
+// x = mantissa · 2^exponent with a mantissa from √½ to √2, for a normal x > 0. Any two numbers for
+// another x.
 struct Scaled {
   double mantissa = 1;
   std::int64_t exponent = 0;
 };
 inline Scaled scaled_near_1(double x) {
-  constexpr std::int64_t kRootOfHalf = 0x3fe6a09e667f3bcd;
-  const auto bits = std::bit_cast<std::int64_t>(x);
-  const std::int64_t exponent = (bits - kRootOfHalf) >> 52;
-  return {std::bit_cast<double>(bits - (exponent << 52)), exponent};
+  constexpr std::uint64_t kRootOfHalf = 0x3fe6a09e667f3bcd;
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  const std::int64_t exponent = static_cast<std::int64_t>(bits - kRootOfHalf) >> 52;
+  return {std::bit_cast<double>(bits - (static_cast<std::uint64_t>(exponent) << 52)), exponent};
 }
 
 // Mantissas with the same first bits. `factor` brings them near 1 and has so few bits that its
