@@ -121,6 +121,10 @@ const Clipping::Recorded& Clipping::recorded(std::uint64_t step) {
     }
     if (!recorded.problem.empty()) return recorded;
   }
+  if (!recorded.norm && !has_all_gradients(step)) {
+    recorded.problem =
+        "gradients are clipped, but neither their norm nor all of them were recorded";
+  }
   return recorded;
 }
 
@@ -144,9 +148,6 @@ bool Clipping::has_all_gradients(std::uint64_t step) const {
 }
 
 Clip Clipping::by_own_norm(std::uint64_t step, double clip_norm) {
-  if (!has_all_gradients(step)) {
-    return {1, 0, "gradients are clipped, but neither their norm nor all of them were recorded"};
-  }
   const MainGradientNorm& own = gradients_.of(step);
   if (!own.problem.empty()) return {1, 0, own.problem, own.unreadable};
   const double rounding = std::min(own.rounding, judge::kMostNormRounding);

@@ -70,7 +70,7 @@ class Clipping {
 
  private:
   struct Recorded {
-    std::optional<double> norm;
+    std::optional<double> norm;  // none without a problem: that of all main gradients stands in
     std::string problem;
     bool unreadable = false;
   };

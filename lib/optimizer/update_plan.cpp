@@ -83,7 +83,7 @@ std::optional<measure::StepRoundoffs> update_rounding(const Hyperparameters& hyp
     rounding.stored_smallest = measure::smallest_rounding(entries.after->dtype);
   }
   // Norm + 1e-6, the quotient and the product are rounded; one more for the recorded norm.
-  if ((clip.factor < 1 || clip.rounding > 0) && entries.gradient != nullptr) {
+  if (clip.factor < 1 && entries.gradient != nullptr) {
     rounding.gradient = 4 * *measure::unit_roundoff(entries.gradient->dtype) + clip.rounding;
   }
   return rounding;

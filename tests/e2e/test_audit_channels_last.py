@@ -1,11 +1,10 @@
 """Norms of images whose channels lie innermost in memory, whose kernel adds up in binary32:
 audit holds a healthy step, and finds faults."""
 
-import json
-
 import pytest
 import torch
-from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
+from support.audits import audited
+from support.ttrace_cli import DIVERGED, MATCH
 from torch import nn
 
 import ttrace_torch as tt
@@ -60,12 +59,6 @@ def trained(folder, fault=None):
     with tracer.step(0):
         tracer.loss(model(inputs)).backward()
     tracer.close()
-
-
-def audited(run, specification):
-    report = run.parent / "report.json"
-    done = run_ttrace("audit", run, "--specification", specification, "--json", report)
-    return done, json.loads(report.read_text())
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,10 @@
 """Rotary embeddings by complex numbers, and systems of equations: audit holds a healthy step, each
 tensor judged, and finds the same step with another formula."""
 
-import json
-
 import pytest
 import torch
-from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
+from support.audits import audited
+from support.ttrace_cli import DIVERGED, MATCH
 from torch import nn
 
 import ttrace_torch as tt
@@ -115,12 +114,6 @@ def trained(folder, dtype=torch.float32, faulty=""):
     with tracer.step(0):
         tracer.loss(model(torch.randn(SHAPE).to(dtype))).backward()
     tracer.close()
-
-
-def audited(run, specification):
-    report = run.parent / "report.json"
-    done = run_ttrace("audit", run, "--specification", specification, "--json", report)
-    return done, json.loads(report.read_text())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -1,11 +1,10 @@
 """Convolutions of many forms: audit holds a healthy step, and finds a fault in each result."""
 
-import json
-
 import pytest
 import torch
 import torch.nn.functional as F
-from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
+from support.audits import audited
+from support.ttrace_cli import DIVERGED, MATCH
 from torch import nn
 
 import ttrace_torch as tt
@@ -83,12 +82,6 @@ def trained(folder, dtype, fault=None):
     with tracer.step(0):
         tracer.loss(model(inputs, gradients)).backward()
     tracer.close()
-
-
-def audited(run, specification):
-    report = run.parent / "report.json"
-    done = run_ttrace("audit", run, "--specification", specification, "--json", report)
-    return done, json.loads(report.read_text())
 
 
 def findings(report):

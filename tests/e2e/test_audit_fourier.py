@@ -1,11 +1,10 @@
 """Fourier transforms of every kind: audit holds a healthy step in which all of it is judged, and
 finds other frequencies and another scale."""
 
-import json
-
 import pytest
 import torch
-from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
+from support.audits import audited
+from support.ttrace_cli import DIVERGED, MATCH
 from torch import fft, nn
 
 import ttrace_torch as tt
@@ -80,12 +79,6 @@ def trained(folder, dtype=torch.float32, faulty="", offset=0.0):
     with tracer.step(0):
         tracer.loss(model((torch.randn(SHAPE) + offset).to(dtype))).backward()
     tracer.close()
-
-
-def audited(run, specification):
-    report = run.parent / "report.json"
-    done = run_ttrace("audit", run, "--specification", specification, "--json", report)
-    return done, json.loads(report.read_text())
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,10 @@
 """Rows that are ordered, chosen and written by index: audit holds a healthy step in which all of it
 is judged, and finds rows at the wrong place."""
 
-import json
-
 import pytest
 import torch
-from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
+from support.audits import audited
+from support.ttrace_cli import DIVERGED, MATCH
 from torch import nn
 
 import ttrace_torch as tt
@@ -161,12 +160,6 @@ def trained(folder, shifted=""):
         tracer.scalar("target", target)
         tracer.loss(model(x, target)).backward()
     tracer.close()
-
-
-def audited(run, specification):
-    report = run.parent / "report.json"
-    done = run_ttrace("audit", run, "--specification", specification, "--json", report)
-    return done, json.loads(report.read_text())
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,10 @@
 """Pooling of many forms: audit holds a healthy step, and finds windows at other places."""
 
-import json
-
 import pytest
 import torch
 import torch.nn.functional as F
-from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
+from support.audits import audited
+from support.ttrace_cli import DIVERGED, MATCH
 from torch import nn
 
 import ttrace_torch as tt
@@ -62,12 +61,6 @@ def trained(folder, dtype=torch.float32, shifted=""):
     with tracer.step(0):
         tracer.loss(model(torch.randn(SIZE).to(dtype))).backward()
     tracer.close()
-
-
-def audited(run, specification):
-    report = run.parent / "report.json"
-    done = run_ttrace("audit", run, "--specification", specification, "--json", report)
-    return done, json.loads(report.read_text())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

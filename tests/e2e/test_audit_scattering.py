@@ -2,12 +2,11 @@
 healthy step in which all of it is judged, and finds the neighbour's element and a scaled
 gradient."""
 
-import json
-
 import pytest
 import torch
 import torch.nn.functional as F
-from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
+from support.audits import audited
+from support.ttrace_cli import DIVERGED, MATCH
 from torch import nn
 
 import ttrace_torch as tt
@@ -117,12 +116,6 @@ def trained(folder, dtype=torch.float32, shifted="", scaled=""):
     with tracer.step(0):
         tracer.loss(model(torch.randn(ROWS, WIDTH).to(dtype))).backward()
     tracer.close()
-
-
-def audited(run, specification):
-    report = run.parent / "report.json"
-    done = run_ttrace("audit", run, "--specification", specification, "--json", report)
-    return done, json.loads(report.read_text())
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,5 @@
-"""Constants that can change no verdict and no cause, each with what it decides: how much work is
-done at a time or at most, how an answer is told, or what follows from the format of a number."""
+"""Constants that can change no verdict and no cause. Each has a note of what it decides: how much
+work is done at a time, how an answer is shown, or what the format of a number needs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BY_FILE = {
     "localize/causes/block_mapping.cpp": {"kMostBlocksNamed": "blocks that are listed"},
     "localize/causes/missing_layer.cpp": {"kMostLayersNamed": "layers that are listed"},
     "localize/causes/near_blocks.cpp": {"kFewestToScreen": "speed: the same blocks are found"},
-    "localize/causes/offset.cpp": {"kMostOff": "when a multiple is told as a whole number"},
+    "localize/causes/offset.cpp": {"kMostOff": "when a multiple is shown as a whole number"},
     "localize/causes/profile.cpp": {"kGolden": "a hash"},
     "localize/causes/scaled.cpp": {"kMostDigits": "digits of a factor"},
     "localize/causes/trial.h": {"kUnknown": "a slice of which nothing is known"},

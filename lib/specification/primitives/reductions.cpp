@@ -241,7 +241,14 @@ Value norm(const EvaluationCall& call) {
   });
 }
 
-Value cumsum(const EvaluationCall& call) {
+struct Running {
+  double total = 0;
+  double lost = 0;  // to roundings, so far
+};
+
+// `step` takes the next element of a line and its rounding, and returns the element of the result.
+template <typename Step>
+Value running(const EvaluationCall& call, double first, const Step& step) {
   const auto dim = static_cast<std::size_t>(call.attributes.integer("dim"));
   const Value x = with_last(*call.arguments[0], dim);
   Value result = Value::uninitialised(x.shape());
@@ -249,39 +256,32 @@ Value cumsum(const EvaluationCall& call) {
   if (x.size() == 0) return with_last_at(result, dim);
   for_rows(call.context, x.size() / n, n, [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t r = begin; r < end; ++r) {
-      double total = 0;
-      double lost = 0;
+      Running so_far{first};
       for (std::uint64_t i = r * n; i < (r + 1) * n; ++i) {
-        total += x.data()[i];
-        if (call.noise != nullptr) {
-          lost += call.noise->stream(1).at(i) * unit_roundoff(call.dtype) * total;
-        }
-        result.fresh()[i] = total + lost;
+        const double rounding =
+            call.noise == nullptr ? 0 : call.noise->stream(1).at(i) * unit_roundoff(call.dtype);
+        result.fresh()[i] = step(so_far, x.data()[i], rounding);
       }
     }
   });
   return with_last_at(result, dim);
 }
 
+Value cumsum(const EvaluationCall& call) {
+  return running(call, 0, [](Running& sum, double x, double rounding) {
+    sum.total += x;
+    if (rounding != 0) sum.lost += rounding * sum.total;
+    return sum.total + sum.lost;
+  });
+}
+
 // Each product is made of the one before it, and rounded: the errors of a line add up.
 Value cumprod(const EvaluationCall& call) {
-  const auto dim = static_cast<std::size_t>(call.attributes.integer("dim"));
-  const Value x = with_last(*call.arguments[0], dim);
-  Value result = Value::uninitialised(x.shape());
-  const std::uint64_t n = x.shape().back();
-  if (x.size() == 0) return with_last_at(result, dim);
-  for_rows(call.context, x.size() / n, n, [&](std::uint64_t begin, std::uint64_t end) {
-    for (std::uint64_t r = begin; r < end; ++r) {
-      double total = 1;
-      double lost = 0;
-      for (std::uint64_t i = r * n; i < (r + 1) * n; ++i) {
-        total *= x.data()[i];
-        if (call.noise != nullptr) lost += call.noise->stream(1).at(i) * unit_roundoff(call.dtype);
-        result.fresh()[i] = total * (1 + lost);
-      }
-    }
+  return running(call, 1, [](Running& product, double x, double rounding) {
+    product.total *= x;
+    product.lost += rounding;
+    return product.total * (1 + product.lost);
   });
-  return with_last_at(result, dim);
 }
 
 std::optional<ArgumentCuts> cut_reduced(const CutCall& call) {

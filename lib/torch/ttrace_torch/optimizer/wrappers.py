@@ -120,9 +120,11 @@ class _ZeroRedundancy:
 def optimizer_of_share(optimizer: Any) -> Any:
     """The one that updates this rank's share of the parameters, with as many groups: that inside a
     ZeroRedundancyOptimizer, else `optimizer`. Its settings may be older: a step copies them."""
-    inside = getattr(optimizer, "optim", None) if _ZERO.wraps(optimizer) else None
+    if not _ZERO.wraps(optimizer):
+        return optimizer
+    inside = getattr(optimizer, "optim", None)
     groups = getattr(inside, "param_groups", ())
-    return inside if len(groups) == len(getattr(optimizer, "param_groups", ())) else optimizer
+    return inside if len(groups) == len(optimizer.param_groups) else optimizer
 
 
 _ZERO = _ZeroRedundancy()
