@@ -25,7 +25,8 @@ def strided_steps(
     order = by_stride(size, stride)
     sizes = tuple(size[dim] for dim in order)
     if not is_contiguous(sizes, tuple(stride[dim] for dim in order)):
-        return _steps_of_grid(base, size, stride, offset, order)
+        grid = _steps_of_grid(base, size, stride, offset, order)
+        return grid or _steps_of_rows(base, size, stride, offset, order)
     total, count = _product(base), _product(sizes)
     if offset < 0 or offset + count > total:
         return None
@@ -67,6 +68,43 @@ def _steps_of_grid(
         cut[turn] = stop - start
         if (start, stop) != (0, extent):
             steps.append(Step("slice", tuple(cut), (turn, start, stop, 1)))
+    steps.append(Step("reshape", tuple(size[dim] for dim in order)))
+    back = tuple(order.index(dim) for dim in range(len(size)))
+    steps.append(Step("permute", size, back))
+    return tuple(steps)
+
+
+def _steps_of_rows(
+    base: tuple[int, ...],
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    offset: int,
+    order: list[int],
+) -> tuple[Step, ...] | None:
+    """The steps of a view whose strides do not divide each other, as of rows that a relative shift
+    has moved: for each dimension, those elements that fill its rows are cut out, and arranged as
+    [rows, stride]. None if rows overlap or reach beyond the elements."""
+    if offset < 0 or 0 in size:
+        return None
+    wide = [dim for dim in order if size[dim] != 1]
+    shape: tuple[int, ...] = (_product(base),)
+    steps = [Step("reshape", shape)]
+    for turn, dim in enumerate(wide):
+        count, apart, there = size[dim], stride[dim], shape[-1]
+        span = 1 + sum((size[inner] - 1) * stride[inner] for inner in wide[turn + 1 :])
+        # The rows begin before the first element where the last one would be cut short.
+        before = max(0, offset + count * apart - there)
+        start, stop = offset - before, offset - before + count * apart
+        if start < 0 or before + span > apart:
+            return None
+        if (start, stop) != (0, there):
+            where = (len(shape) - 1, start, stop, 1)
+            steps.append(Step("slice", (*shape[:-1], stop - start), where))
+        shape, offset = (*shape[:-1], count, apart), before
+        steps.append(Step("reshape", shape))
+    if shape[-1] != 1:
+        where = (len(shape) - 1, offset, offset + 1, 1)
+        steps.append(Step("slice", (*shape[:-1], 1), where))
     steps.append(Step("reshape", tuple(size[dim] for dim in order)))
     back = tuple(order.index(dim) for dim in range(len(size)))
     steps.append(Step("permute", size, back))
