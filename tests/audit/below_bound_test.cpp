@@ -78,6 +78,79 @@ TEST_CASE("zeros that are zero whatever is rounded are judged") {
   CHECK_FALSE(judge(R"(["relu", [0], {}, "float32", [64, 64]])", zeros, zeros).below_bound);
 }
 
+TEST_CASE("zeros that a product makes of zeros in 16 bits are judged") {
+  // The gradient of a bias that a kernel of convolutions makes.
+  const specification::Specification specification =
+      test::one_pattern({R"("dtype": "bfloat16", "shape": [64, 8])"},
+                        R"(["full", [], {"value": 1}, "bfloat16", [1, 64]],
+         ["matmul", [1, 0], {}, "bfloat16", [1, 8]])",
+                        "bfloat16", "[1, 8]");
+  const specification::Expression expression = test::last_expression(specification);
+  const auto judged = [&](double input) {
+    const specification::Value x = specification::Value::full({64, 8}, input);
+    return specification::judge_expression(
+        expression, {&x, 1}, specification::Value::full({1, 8}, 0), DType::kBFloat16, {});
+  };
+  CHECK_FALSE(judged(0).below_bound);
+  CHECK(judged(0).follows());
+  CHECK_FALSE(judged(1e-30).follows());
+}
+
+// The gradient of a bias in bf16, of rows that cancel: rows 32 to 63 are the first 32 with the
+// other sign, and `rest` on top of the first.
+struct CancellingRows {
+  explicit CancellingRows(double rest) {
+    const specification::Noise noise(5);
+    std::vector<double> numbers(kRows * kColumns);
+    for (std::uint64_t i = 0; i < numbers.size() / 2; ++i) {
+      numbers[i] = tensor::round_to(DType::kBFloat16, 1 + noise.at(i));
+      numbers[i + numbers.size() / 2] = -numbers[i];
+    }
+    for (std::uint64_t c = 0; c < kColumns; ++c) numbers[c] += rest;
+    for (double& number : numbers) number = tensor::round_to(DType::kBFloat16, number);
+    for (std::uint64_t i = 0; i < numbers.size(); ++i) sums[i % kColumns] += numbers[i];
+    rows = specification::Value::of({kRows, kColumns}, std::move(numbers));
+  }
+
+  // Of a gradient whose every second element is multiplied by a factor.
+  specification::ExpressionJudgement judge(double factor) const {
+    const specification::Specification specification =
+        test::one_pattern({R"("dtype": "bfloat16", "shape": [64, 64])"},
+                          R"(["cast", [0], {}, "float32", [64, 64]],
+                             ["sum", [1], {"dims": [0], "keep": false}, "float32", [64]],
+                             ["cast", [2], {}, "bfloat16", [64]])",
+                          "bfloat16", "[64]");
+    specification::Expression expression = test::last_expression(specification);
+    for (specification::Leaf& leaf : expression.leaves) leaf.exact = exact;
+    std::vector<double> recorded = sums;
+    for (std::uint64_t c = 1; c < kColumns; c += 2) recorded[c] *= factor;
+    for (double& sum : recorded) sum = tensor::round_to(DType::kBFloat16, sum);
+    return specification::judge_expression(
+        expression, {&rows, 1}, specification::Value::of({kColumns}, std::move(recorded)),
+        DType::kBFloat16, {});
+  }
+
+  specification::Value rows;
+  std::vector<double> sums = std::vector<double>(kColumns);
+  bool exact = true;
+};
+
+TEST_CASE("where inputs are exact a sum of rows that cancel is judged") {
+  CancellingRows rows(0.02);
+  // Half of the elements are off by a rounding: what is equal to the bit would be judged anyway.
+  CHECK_FALSE(rows.judge(1.004).equal_bits);
+  CHECK_FALSE(rows.judge(1.004).below_bound);
+  CHECK(rows.judge(1.004).share < 0.8);
+  // Another one is not accused, since the operation may round inside in other ways.
+  CHECK(rows.judge(1.05).below_bound);
+  CHECK(rows.judge(1.05).follows());
+
+  rows.exact = false;
+  CHECK(rows.judge(1.004).below_bound);
+  // Of sums that do not cancel 5 % are found in both cases.
+  CHECK_FALSE(CancellingRows(2).judge(1.05).follows());
+}
+
 TEST_CASE("a mask does not hide what is beside it") {
   for (const double mask : {-1e4, -1e9, -1e30, -std::numeric_limits<double>::infinity()}) {
     std::string values;
