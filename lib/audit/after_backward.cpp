@@ -16,6 +16,7 @@
 #include "measure/measure.h"
 #include "measure/optimizer/step.h"
 #include "optimizer/gradient_norm.h"
+#include "trace/normed_parts.h"
 
 namespace ttrace::audit {
 namespace {
@@ -23,9 +24,11 @@ namespace {
 using trace::Kind;
 using trace::TensorEntry;
 
-// The parameters that get a gradient in the step and have no main gradient in the trace.
-std::uint64_t without_main_gradient(const MeasuredRun& measured, std::uint64_t step) {
+// The parameters of a part that get a gradient in the step and have no main gradient in the trace.
+std::uint64_t without_main_gradient(const MeasuredRun& measured, const trace::NormedParts& parts,
+                                    std::uint64_t step, const std::string& part) {
   std::set<std::string> missing = measured.trained.value_or(std::set<std::string>{});
+  std::erase_if(missing, [&](const std::string& name) { return !parts.counts(step, part, name); });
   for (const TensorEntry& entry : measured.run.manifest().tensors) {
     if (entry.key.kind == Kind::kMainGrad && entry.key.step == step) missing.erase(entry.key.name);
   }
@@ -41,10 +44,18 @@ void check_gradient_norms(const MeasuredRun& measured, std::vector<AuditedTensor
   }
   optimizer::MainGradientNorms norms(measured.run, std::move(squares));
   for (AuditedTensor& tensor : tensors) {
+    if (tensor.key.kind == Kind::kParamAfterStep) {
+      trace::TensorKey norm = tensor.key;
+      norm.kind = Kind::kGradNorm;
+      norm.name = norms.parts().part_with(norm.step, norm.name);
+      if (!norm.name.empty()) tensor.follows_from.push_back(std::move(norm));
+    }
     const auto recorded = measured.norms.find(tensor.key);
     if (tensor.key.kind != Kind::kGradNorm || recorded == measured.norms.end()) continue;
-    const std::uint64_t lacking = without_main_gradient(measured, tensor.key.step);
-    const optimizer::MainGradientNorm& own = norms.of(tensor.key.step);
+    const std::uint64_t step = tensor.key.step;
+    const std::string part = norms.parts().part_of(step, tensor.key.name);
+    const std::uint64_t lacking = without_main_gradient(measured, norms.parts(), step, part);
+    const optimizer::MainGradientNorm& own = norms.of(step, part);
     if (!own.problem.empty() || lacking > 0) {
       tensor.reason =
           !own.problem.empty()
@@ -58,12 +69,9 @@ void check_gradient_norms(const MeasuredRun& measured, std::vector<AuditedTensor
     check.bound = std::min(own.rounding, judge::kMostNormRounding);
     // Main gradients are recorded before they are clipped, or after.
     std::vector<double> expected{own.norm};
-    for (const trace::OptimizerGroup& group : measured.run.manifest().optimizer) {
-      const auto clip = group.numbers.find("clip_norm");
-      if (group.step != tensor.key.step || clip == group.numbers.end()) continue;
-      const double factor = measure::clip_coefficient(clip->second, recorded->second);
-      if (clip->second > 0 && factor < 1) expected.push_back(own.norm / factor);
-      break;
+    if (const auto limit = norms.parts().limit(step, part)) {
+      const double factor = measure::clip_coefficient(*limit, recorded->second);
+      if (factor < 1) expected.push_back(own.norm / factor);
     }
     check.error = std::numeric_limits<double>::infinity();
     double nearest = own.norm;

@@ -92,7 +92,8 @@ class Audit {
       return run_.find(other, tensor.key) != nullptr;
     });
     if (const auto* none = std::get_if<specification::NoExpression>(&found)) {
-      if (none->why == specification::NoExpression::Why::kGiven && !is_computed(tensor.key)) {
+      if (none->why == specification::NoExpression::Why::kGiven &&
+          !must_be_derived(specification, tensor.key)) {
         tensor.outcome = AuditOutcome::kGiven;
       } else if (none->why == specification::NoExpression::Why::kGiven) {
         tensor.reason = base::render({"the specification does not say what it follows from", {}});

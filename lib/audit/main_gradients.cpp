@@ -20,6 +20,7 @@
 #include "measure/measure_update.h"
 #include "measure/optimizer/step.h"
 #include "measure/squared_terms.h"
+#include "trace/normed_parts.h"
 
 namespace ttrace::audit {
 namespace {
@@ -76,14 +77,16 @@ class MainGradients {
       : measured_(measured),
         accumulation_(accumulation),
         coarsest_(coarsest_roundoff(measured)),
-        entries_(entries_of(measured.run)) {
+        entries_(entries_of(measured.run)),
+        parts_(measured.run.manifest()) {
     for (const TensorEntry& entry : measured.run.manifest().tensors) {
       if (entry.key.kind != Kind::kParamGrad) continue;
       raw_[{entry.key.step, entry.key.name}].push_back(&entry);
       add_microbatches(entry, microbatches_[entry.key.step]);
     }
     for (const auto& [key, norm] : measured.norms) {
-      if (key.kind == Kind::kMainGrad && key.copy == 0) squares_[key.step] += norm * norm;
+      if (key.kind != Kind::kMainGrad || key.copy != 0) continue;
+      squares_[{key.step, parts_.part_with(key.step, key.name)}] += norm * norm;
     }
   }
 
@@ -185,20 +188,19 @@ class MainGradients {
   // clipped.
   std::vector<double> clip_factors(const trace::TensorKey& key) const {
     std::vector<double> factors{1};
-    for (const trace::OptimizerGroup& group : measured_.run.manifest().optimizer) {
-      const auto clip = group.numbers.find("clip_norm");
-      if (group.step != key.step || clip == group.numbers.end() || !(clip->second > 0)) continue;
-      for (const auto& [other, norm] : measured_.norms) {
-        if (other.kind != Kind::kGradNorm || other.step != key.step) continue;
-        const double coefficient = measure::clip_coefficient(clip->second, norm);
-        if (coefficient == 1) continue;
-        const double left = coefficient * norm;
-        const double all = std::sqrt(squares_.at(key.step));
-        const bool clipped =
-            std::abs(all - left) <= kSameNorm * left && std::abs(all - left) < std::abs(all - norm);
-        factors.insert(clipped ? factors.begin() : factors.end(), coefficient);
-      }
-      break;
+    const std::string part = parts_.part_with(key.step, key.name);
+    const auto limit = parts_.limit(key.step, part);
+    if (!limit) return factors;
+    for (const auto& [other, norm] : measured_.norms) {
+      if (other.kind != Kind::kGradNorm || other.step != key.step) continue;
+      if (parts_.part_of(key.step, other.name) != part) continue;
+      const double coefficient = measure::clip_coefficient(*limit, norm);
+      if (coefficient == 1) continue;
+      const double left = coefficient * norm;
+      const double all = std::sqrt(squares_.at({key.step, part}));
+      const bool clipped =
+          std::abs(all - left) <= kSameNorm * left && std::abs(all - left) < std::abs(all - norm);
+      factors.insert(clipped ? factors.begin() : factors.end(), coefficient);
     }
     return factors;
   }
@@ -310,7 +312,9 @@ class MainGradients {
   EntriesByKey entries_;
   std::map<std::pair<std::uint64_t, std::string>, std::vector<const TensorEntry*>> raw_;
   std::map<std::uint64_t, std::set<std::uint64_t>> microbatches_;
-  std::map<std::uint64_t, double> squares_;  // ‖g‖² of all main gradients of a step
+  trace::NormedParts parts_;
+  // ‖g‖² of the main gradients of a step and part.
+  std::map<std::pair<std::uint64_t, std::string>, double> squares_;
 };
 
 }  // namespace

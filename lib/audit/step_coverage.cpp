@@ -103,8 +103,8 @@ class Coverage {
       TensorKey key = specification.key_of(t);
       // The input of a module may be another name of an input of the model.
       const auto original = static_cast<std::uint32_t>(specification.original(t));
-      const bool computed =
-          has_origin(specification.tensors[original]) || (is_computed(key) && !tensor.same);
+      const bool computed = has_origin(specification.tensors[original]) ||
+                            (!tensor.same && must_be_derived(specification, key));
       key.step = step;
       key.microbatch = microbatch;
       if (trace::is_inner_factor_of_loss(key) && !computed) count_factor(key);
@@ -231,7 +231,7 @@ class Coverage {
     for (std::size_t t = 0; t < specification_.tensors.size(); ++t) {
       const specification::SpecifiedTensor& tensor = specification_.tensors[t];
       if (has_origin(tensor) || is_after_backward(tensor.kind)) continue;
-      if (!is_computed(specification_.key_of(t))) continue;
+      if (!must_be_derived(specification_, specification_.key_of(t))) continue;
       note(t, out_.without_origin);
     }
     std::vector<char> reached(specification_.tensors.size(), 0);
@@ -291,6 +291,18 @@ class Coverage {
 bool is_computed(const TensorKey& key) {
   if (key.kind == Kind::kInput) return module_of(key) != trace::kWholeModel;
   return comparison::is_computed(key.kind) && !trace::is_factor_of_loss(key);
+}
+
+bool must_be_derived(const specification::Specification& specification, const TensorKey& key) {
+  if (key.kind != Kind::kInput || !is_computed(key)) return is_computed(key);
+  const std::string module = module_of(key);
+  for (std::size_t t = 0; t < specification.tensors.size(); ++t) {
+    const Kind kind = specification.tensors[t].kind;
+    if (kind != Kind::kInput && kind != Kind::kOutput) continue;
+    const std::string other = module_of(specification.key_of(t));
+    if (other == trace::kWholeModel || module.starts_with(other + ".")) return true;
+  }
+  return false;
 }
 
 StepCoverage cover_step(const specification::Specification& specification,

@@ -24,6 +24,12 @@ namespace ttrace::audit {
 // that a script multiplies a loss by.
 bool is_computed(const trace::TensorKey& key);
 
+// The same of a tensor that the specification derives from nothing. If no module around a module
+// has inputs or outputs there, as where a script calls actor and critic and not the model that
+// holds both, the script gave it its inputs.
+bool must_be_derived(const specification::Specification& specification,
+                     const trace::TensorKey& key);
+
 // The tensors of the specification (their originals) that judged expressions compute, by step and
 // micro-batch: the judged tensors themselves, and those that are computed on the way to them.
 using JudgedValues =

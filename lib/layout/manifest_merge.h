@@ -59,7 +59,7 @@ class OptimizerMerge {
   };
   // Everything but the parameters.
   using Facts = std::tuple<std::uint64_t, std::string, std::map<std::string, double>,
-                           std::map<std::string, bool>, std::vector<double>>;
+                           std::map<std::string, bool>, std::vector<double>, std::string>;
 
   std::vector<Group> groups_;
   std::map<Facts, std::size_t> known_;

@@ -55,6 +55,7 @@ std::string describe_group(const trace::OptimizerGroup& group) {
   for (const auto& [name, value] : group.switches) {
     text += concat(", ", name, value ? " true" : " false");
   }
+  if (!group.clipped_by.empty()) text += concat(", clipped_by ", group.clipped_by);
   return text;
 }
 
@@ -232,7 +233,8 @@ trace::RunFacts RunMerge::facts() const {
 
 void OptimizerMerge::add(std::uint64_t rank, const trace::OptimizerGroup& group) {
   const auto [known, fresh] = known_.emplace(
-      Facts{group.step, group.type, group.numbers, group.switches, group.betas}, groups_.size());
+      Facts{group.step, group.type, group.numbers, group.switches, group.betas, group.clipped_by},
+      groups_.size());
   if (fresh) {
     groups_.push_back({group, {}, {}});
     groups_.back().facts.params.clear();

@@ -57,15 +57,15 @@ double scalar_value(const trace::Source& source, const trace::TensorEntry& entry
 MainGradientNorms::MainGradientNorms(const trace::Source& run,
                                      const std::vector<comparison::TensorComparison>& results,
                                      layout::ViewPtr comparison::Pair::*side)
-    : run_(run), squared_norms_(squares_of_main_gradients(results, side)) {}
+    : run_(run), parts_(run.manifest()), squared_norms_(squares_of_main_gradients(results, side)) {}
 
-const MainGradientNorm& MainGradientNorms::of(std::uint64_t step) {
-  const auto known = steps_.find(step);
-  if (known != steps_.end()) return known->second;
-  return steps_.emplace(step, norm_of(step)).first->second;
+const MainGradientNorm& MainGradientNorms::of(std::uint64_t step, const std::string& part) {
+  const auto known = known_.find({step, part});
+  if (known != known_.end()) return known->second;
+  return known_.emplace(std::pair(step, part), norm_of(step, part)).first->second;
 }
 
-MainGradientNorm MainGradientNorms::norm_of(std::uint64_t step) const {
+MainGradientNorm MainGradientNorms::norm_of(std::uint64_t step, const std::string& part) const {
   double squares = 0;
   double rounding = 0;  // Σ ‖g‖²·rounding: a tensor counts by its share of the sum
   double coarsest = 0;
@@ -73,7 +73,7 @@ MainGradientNorm MainGradientNorms::norm_of(std::uint64_t step) const {
   for (const trace::TensorEntry& entry : run_.manifest().tensors) {
     const trace::TensorKey& key = entry.key;
     if (key.step != step || key.kind != trace::Kind::kMainGrad || key.copy != 0) continue;
-    if (!tensor::is_floating(entry.dtype)) continue;
+    if (!tensor::is_floating(entry.dtype) || !parts_.counts(step, part, key.name)) continue;
     any = true;
     const auto known = squared_norms_.find(key);
     try {
@@ -98,12 +98,13 @@ Clipping::Clipping(const trace::Source& candidate,
                    const std::vector<comparison::TensorComparison>& results)
     : candidate_(candidate), gradients_(candidate, results, &comparison::Pair::candidate) {}
 
-const Clipping::Recorded& Clipping::recorded(std::uint64_t step) {
-  const auto [known, fresh] = steps_.try_emplace(step);
+const Clipping::Recorded& Clipping::recorded(std::uint64_t step, const std::string& part) {
+  const auto [known, fresh] = known_.try_emplace({step, part});
   Recorded& recorded = known->second;
   if (!fresh) return recorded;
   for (const trace::TensorEntry& entry : candidate_.manifest().tensors) {
     if (entry.key.step != step || entry.key.kind != trace::Kind::kGradNorm) continue;
+    if (gradients_.parts().part_of(step, entry.key.name) != part) continue;
     try {
       if (tensor::element_count(entry.shape) != 1 || !tensor::is_floating(entry.dtype)) {
         recorded.problem = "the gradient norm is not one number";
@@ -121,17 +122,18 @@ const Clipping::Recorded& Clipping::recorded(std::uint64_t step) {
     }
     if (!recorded.problem.empty()) return recorded;
   }
-  if (!recorded.norm && !has_all_gradients(step)) {
+  if (!recorded.norm && !has_all_gradients(step, part)) {
     recorded.problem =
         "gradients are clipped, but neither their norm nor all of them were recorded";
   }
   return recorded;
 }
 
-bool Clipping::has_all_gradients(std::uint64_t step) const {
+bool Clipping::has_all_gradients(std::uint64_t step, const std::string& part) const {
   std::set<std::string> updated;
   for (const trace::OptimizerGroup& group : candidate_.manifest().optimizer) {
-    if (group.step == step) updated.insert(group.params.begin(), group.params.end());
+    const bool counts = part.empty() || group.clipped_by == part;
+    if (group.step == step && counts) updated.insert(group.params.begin(), group.params.end());
   }
   std::set<std::string> before;
   std::set<std::string> whole;
@@ -147,8 +149,8 @@ bool Clipping::has_all_gradients(std::uint64_t step) const {
   });
 }
 
-Clip Clipping::by_own_norm(std::uint64_t step, double clip_norm) {
-  const MainGradientNorm& own = gradients_.of(step);
+Clip Clipping::by_own_norm(std::uint64_t step, const std::string& part, double clip_norm) {
+  const MainGradientNorm& own = gradients_.of(step, part);
   if (!own.problem.empty()) return {1, 0, own.problem, own.unreadable};
   const double rounding = std::min(own.rounding, judge::kMostNormRounding);
   if (own.norm * (1 + rounding) < clip_norm) return {};
@@ -156,14 +158,14 @@ Clip Clipping::by_own_norm(std::uint64_t step, double clip_norm) {
   return {std::min(measure::clip_coefficient(clip_norm, own.norm), 1 - rounding / 2), rounding, ""};
 }
 
-Clip Clipping::of(std::uint64_t step, double clip_norm) {
-  const Recorded& known = recorded(step);
+Clip Clipping::of(std::uint64_t step, const std::string& part, double clip_norm) {
+  const Recorded& known = recorded(step, part);
   if (!known.problem.empty()) return {1, 0, known.problem, known.unreadable};
-  if (!known.norm) return by_own_norm(step, clip_norm);
+  if (!known.norm) return by_own_norm(step, part, clip_norm);
   const double norm = *known.norm;
   const double factor = measure::clip_coefficient(clip_norm, norm);
   if (factor >= 1) return {};
-  const MainGradientNorm& own = gradients_.of(step);
+  const MainGradientNorm& own = gradients_.of(step, part);
   if (!own.problem.empty()) return {1, 0, own.problem, own.unreadable};
   const double clipped = factor * norm;
   // If both norms fit, clipping changes next to nothing; take the nearer one.

@@ -21,15 +21,6 @@ using trace::Kind;
 // When main gradients were recorded; clipped ones imply the norm that they had before.
 enum class Taken { kBeforeClipping, kAfterClipping };
 
-std::optional<double> clip_norm(const trace::Manifest& manifest, std::uint64_t step) {
-  for (const trace::OptimizerGroup& group : manifest.optimizer) {
-    if (group.step != step) continue;
-    const auto found = group.numbers.find("clip_norm");
-    if (found != group.numbers.end() && found->second > 0) return found->second;
-  }
-  return std::nullopt;
-}
-
 // Returns the gradient norm that main gradients of norm `own` imply; nothing if `recorded` was not
 // clipped to `clip`. Clipping multiplies by clip / (norm + 1e-6), as measure::clip_coefficient.
 std::optional<double> implied_norm(double own, double recorded, Taken taken,
@@ -107,39 +98,44 @@ void allow_rounding(double lost, bool gradients_match, const Norms& norms,
 
 GradientNormJudge::GradientNormJudge(const trace::Source& reference, const trace::Source& candidate,
                                      const std::vector<TensorComparison>& results) {
-  std::set<std::uint64_t> recorded;
+  std::set<Norm> recorded;
   std::set<std::uint64_t> incomplete;
   for (const TensorComparison& result : results) {
     const trace::TensorKey& key = result.key;
-    if (key.kind == Kind::kGradNorm && result.comparison) recorded.insert(key.step);
+    if (key.kind == Kind::kGradNorm && result.comparison) recorded.insert({key.step, key.name});
     if (key.kind == Kind::kMainGrad && key.copy == 0 && result.candidate == nullptr) {
       incomplete.insert(key.step);
     }
   }
   MainGradientNorms references(reference, results, &comparison::Pair::reference);
   MainGradientNorms candidates(candidate, results, &comparison::Pair::candidate);
-  for (const std::uint64_t step : recorded) {
+  for (const Norm& norm : recorded) {
+    const auto& [step, name] = norm;
     if (incomplete.contains(step)) continue;
-    const Step of{references.of(step), candidates.of(step), clip_norm(reference.manifest(), step),
-                  clip_norm(candidate.manifest(), step)};
-    if (of.reference.problem.empty() && of.candidate.problem.empty()) steps_.emplace(step, of);
+    const std::string of_reference = references.parts().part_of(step, name);
+    const std::string of_candidate = candidates.parts().part_of(step, name);
+    const Step of{references.of(step, of_reference), candidates.of(step, of_candidate),
+                  references.parts().limit(step, of_reference),
+                  candidates.parts().limit(step, of_candidate)};
+    if (of.reference.problem.empty() && of.candidate.problem.empty()) known_.emplace(norm, of);
     for (const MainGradientNorm& own : {of.reference, of.candidate}) {
-      if (own.unreadable) unreadable_.emplace(step, own.problem);
+      if (own.unreadable) unreadable_.emplace(norm, own.problem);
     }
   }
 }
 
 void GradientNormJudge::judge(bool gradients_match, comparison::TensorComparison& result) const {
   if (result.key.kind != Kind::kGradNorm || !result.comparison || result.exact) return;
-  const auto unreadable = unreadable_.find(result.key.step);
+  const Norm norm{result.key.step, result.key.name};
+  const auto unreadable = unreadable_.find(norm);
   if (unreadable != unreadable_.end()) {
     return comparison::mark_unreadable(result, unreadable->second);
   }
   measure::Measurement& measurement = result.comparison->measurement;
   const measure::TileStats& stats = measurement.total;
   if (stats.elements != 1 || stats.finite != 1) return;
-  const auto found = steps_.find(result.key.step);
-  if (found == steps_.end()) return;
+  const auto found = known_.find(norm);
+  if (found == known_.end()) return;
 
   const Step& step = found->second;
   const MainGradientNorm& own = step.candidate;

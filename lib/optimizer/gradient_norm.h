@@ -11,6 +11,7 @@
 
 #include "comparison/pairing.h"
 #include "comparison/result.h"
+#include "trace/normed_parts.h"
 #include "trace/source.h"
 
 namespace ttrace::optimizer {
@@ -32,18 +33,22 @@ class MainGradientNorms {
                     layout::ViewPtr comparison::Pair::*side);
   // Takes ‖g‖² of main gradients that have been measured, by the keys of stored tensors.
   MainGradientNorms(const trace::Source& run, std::map<trace::TensorKey, double> squared_norms)
-      : run_(run), squared_norms_(std::move(squared_norms)) {}
+      : run_(run), parts_(run.manifest()), squared_norms_(std::move(squared_norms)) {}
 
-  // Reads what it needs at the first call for a step; not thread-safe. Throws nothing: a gradient
-  // that cannot be read or is not finite is a problem, and so is a step without main gradients.
-  const MainGradientNorm& of(std::uint64_t step);
+  // `part`: see trace::NormedParts. Reads what it needs at the first call for a part of a step; not
+  // thread-safe. Throws nothing: a gradient that cannot be read or is not finite is a problem, and
+  // so is a part without main gradients.
+  const MainGradientNorm& of(std::uint64_t step, const std::string& part);
+
+  const trace::NormedParts& parts() const { return parts_; }
 
  private:
-  MainGradientNorm norm_of(std::uint64_t step) const;
+  MainGradientNorm norm_of(std::uint64_t step, const std::string& part) const;
 
   const trace::Source& run_;
+  trace::NormedParts parts_;
   std::map<trace::TensorKey, double> squared_norms_;  // by the keys of stored tensors
-  std::map<std::uint64_t, MainGradientNorm> steps_;
+  std::map<std::pair<std::uint64_t, std::string>, MainGradientNorm> known_;
 };
 
 struct Clip {
@@ -64,26 +69,28 @@ class Clipping {
   Clipping(const trace::Source& candidate,
            const std::vector<comparison::TensorComparison>& results);
 
-  // Reads what it needs at the first call for a step; not thread-safe. Throws nothing: an
-  // unreadable norm or gradient is a problem.
-  Clip of(std::uint64_t step, double clip_norm);
+  // `part`: the gradients whose norm limits them, see trace::NormedParts. Reads what it needs at
+  // the first call for a part of a step; not thread-safe. Throws nothing: an unreadable norm or
+  // gradient is a problem.
+  Clip of(std::uint64_t step, const std::string& part, double clip_norm);
 
  private:
   struct Recorded {
-    std::optional<double> norm;  // none without a problem: that of all main gradients stands in
+    std::optional<double> norm;  // none without a problem: that of the main gradients stands in
     std::string problem;
     bool unreadable = false;
   };
 
-  const Recorded& recorded(std::uint64_t step);
-  // Returns whether every parameter that the optimizer updates in `step` has a main gradient, or
-  // was recorded without a raw gradient although others have one: no micro-batch has used it.
-  bool has_all_gradients(std::uint64_t step) const;
-  Clip by_own_norm(std::uint64_t step, double clip_norm);
+  const Recorded& recorded(std::uint64_t step, const std::string& part);
+  // Returns whether every parameter of the part that the optimizer updates in `step` has a main
+  // gradient, or was recorded without a raw gradient although others have one: no micro-batch has
+  // used it.
+  bool has_all_gradients(std::uint64_t step, const std::string& part) const;
+  Clip by_own_norm(std::uint64_t step, const std::string& part, double clip_norm);
 
   const trace::Source& candidate_;
   MainGradientNorms gradients_;
-  std::map<std::uint64_t, Recorded> steps_;
+  std::map<std::pair<std::uint64_t, std::string>, Recorded> known_;
 };
 
 // Judges a recorded gradient norm by the run's own main gradients. The noise of one number says
@@ -121,9 +128,11 @@ class GradientNormJudge {
     std::optional<double> candidate_clip;
   };
 
-  // Has the steps in which the candidate lacks no main gradient and both norms are known.
-  std::map<std::uint64_t, Step> steps_;
-  std::map<std::uint64_t, std::string> unreadable_;  // why a norm of these steps cannot be read
+  using Norm = std::pair<std::uint64_t, std::string>;  // the step and the name of a norm
+
+  // Has the norms of steps in which the candidate lacks no main gradient and both are known.
+  std::map<Norm, Step> known_;
+  std::map<Norm, std::string> unreadable_;  // why these norms cannot be read
 };
 
 // Judges every gradient norm among `results` after everything else has been judged.

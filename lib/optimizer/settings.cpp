@@ -124,6 +124,14 @@ std::vector<SettingPair> setting_differences(const OptimizerGroup& reference,
     if (r == flag_of(candidate, name)) continue;
     found.push_back({name, r ? "set" : "not set", r ? "not set" : "set"});
   }
+  const bool both_clip =
+      reference.numbers.contains("clip_norm") && candidate.numbers.contains("clip_norm");
+  if (both_clip && reference.clipped_by != candidate.clipped_by) {
+    const auto norm = [](const OptimizerGroup& group) {
+      return group.clipped_by.empty() ? std::string("all gradients") : group.clipped_by;
+    };
+    found.push_back({"clipped_by", norm(reference), norm(candidate)});
+  }
   std::sort(found.begin(), found.end(),
             [](const SettingPair& a, const SettingPair& b) { return a.name < b.name; });
   return found;
@@ -255,6 +263,7 @@ std::vector<comparison::SettingDifference> compare_settings(
         std::all_of(difference.updates.begin(), difference.updates.end(),
                     [&](std::size_t i) { return results[i].outcome == Outcome::kMatch; });
     if (difference.name == "clip_norm" && one_sided && of_no_effect) continue;
+    if (difference.name == "clipped_by" && of_no_effect) continue;
     differences.push_back(std::move(difference));
   }
   return differences;

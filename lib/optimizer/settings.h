@@ -43,7 +43,7 @@ class OptimizerIndex {
 
 // One setting of one parameter in one step that differs.
 struct SettingPair {
-  std::string name;       // "lr", "betas", "update", "optimizer", "clip_norm", "nesterov"
+  std::string name;       // "lr", "betas", "update", "optimizer", "clip_norm", "clipped_by"
   std::string reference;  // in words, "none" where there is none
   std::string candidate;
 

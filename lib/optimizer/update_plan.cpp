@@ -290,7 +290,7 @@ class UpdatePlanner {
 
     Clip clip;
     if (h.clip_norm && !zero_gradients_) {
-      clip = clipping_.of(key.step, *h.clip_norm);
+      clip = clipping_.of(key.step, h.clipped_by, *h.clip_norm);
       leaf.unreadable = clip.unreadable;
       if (!clip.problem.empty()) return fail(std::move(clip.problem));
     }

@@ -143,6 +143,8 @@ struct OptimizerGroup {
   std::map<std::string, bool> switches;   // nesterov, maximize, amsgrad, skipped
   std::vector<double> betas;
   std::vector<std::string> params;
+  // Name of the gradient norm that gradients are clipped by; empty if that is of all gradients.
+  std::string clipped_by = {};
 };
 
 struct Module {

@@ -281,8 +281,8 @@ class KeysSeen {
 
 OptimizerGroup optimizer_from(const JsonCursor& object) {
   object.allow_keys({"step", "type", "lr", "momentum", "dampening", "nesterov", "maximize", "betas",
-                     "eps", "amsgrad", "weight_decay", "updates", "clip_norm", "skipped",
-                     "params"});
+                     "eps", "amsgrad", "weight_decay", "updates", "clip_norm", "clipped_by",
+                     "skipped", "params"});
   OptimizerGroup group;
   group.step = object.require("step").as_count();
   group.type = object.require("type").as_string();
@@ -300,6 +300,10 @@ OptimizerGroup optimizer_from(const JsonCursor& object) {
   if (const auto betas = object.find("betas")) {
     for (const JsonCursor& item : betas->items()) group.betas.push_back(item.as_number());
     if (group.betas.size() != 2) throw betas->error("expected two numbers");
+  }
+  if (const auto norm = object.find("clipped_by")) {
+    group.clipped_by = norm->as_string();
+    if (const auto problem = name_problem(group.clipped_by)) throw norm->error(*problem);
   }
   group.params = optional_names(object, "params");
   return group;

@@ -109,6 +109,7 @@ json optimizer_json(const OptimizerGroup& group) {
   }
   for (const auto& [key, value] : group.switches) out[key] = value;
   if (!group.betas.empty()) out["betas"] = group.betas;
+  if (!group.clipped_by.empty()) out["clipped_by"] = group.clipped_by;
   if (!group.params.empty()) out["params"] = group.params;
   return out;
 }

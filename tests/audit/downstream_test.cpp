@@ -44,5 +44,19 @@ TEST_CASE("norm and update of gradients that are wrong on all ranks alike must f
   for (const AuditedTensor& tensor : tensors) CHECK_FALSE(tensor.downstream);
 }
 
+TEST_CASE("an update is downstream of the norm of its part alone") {
+  std::vector<AuditedTensor> tensors{
+      broken(Kind::kGradNorm, "actor", "replicas"),
+      broken(Kind::kParamAfterStep, "actor.weight", "optimizer step"),
+      broken(Kind::kParamAfterStep, "critic.weight", "optimizer step")};
+  for (AuditedTensor& tensor : tensors) {
+    if (tensor.key.name == "actor.weight") tensor.follows_from = {tensors[0].key};
+  }
+  mark_downstream(tensors);
+  std::vector<bool> downstream;
+  for (const AuditedTensor& tensor : tensors) downstream.push_back(tensor.downstream);
+  CHECK(downstream == std::vector<bool>{false, true, false});
+}
+
 }  // namespace
 }  // namespace ttrace::audit::downstream_test

@@ -73,7 +73,13 @@ def test_the_norm_of_all_gradients_need_not_be_told(tmp_path, capfd):
     assert TELL not in said and OTHER not in said
 
 
-@pytest.mark.parametrize("clip", [by_infinite_norm, by_value, one_by_one])
+def test_each_parameter_may_be_clipped_by_its_own_norm(tmp_path, capfd):
+    done, _ = run_job(tmp_path, one_by_one)
+    assert done.returncode == 0 and done.stdout.startswith("HOLDS  54 of 54"), done.stdout
+    assert "cannot be replayed" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("clip", [by_infinite_norm, by_value])
 def test_after_other_clipping_gradients_hold_and_updates_are_not_judged(tmp_path, clip, capfd):
     done, _ = run_job(tmp_path, clip)
     assert done.returncode == 0, done.stdout

@@ -367,6 +367,14 @@ TEST_CASE("optimizer groups with the same facts become one") {
   CHECK(groups[1].params == std::vector<std::string>{"a.bias"});
   CHECK(groups[2].step == 1);
 
+  // Parts that are clipped by norms of their own stay apart.
+  auto clipped = parts;
+  for (const std::uint64_t rank : {2, 3}) clipped.at(rank).optimizer[0].clipped_by = "critic";
+  const auto apart = merge_manifests(clipped).manifest.optimizer;
+  REQUIRE(apart.size() == 4);
+  CHECK(apart[0].params == std::vector<std::string>{"a"});
+  CHECK(apart[2].clipped_by == "critic");
+
   parts.at(3).optimizer = {group(0.3, {"b"})};
   check_refused([&] { merge_manifests(parts); },
                 {"optimizer, step 0: b is in two parameter groups, with sgd, lr 0.1 on ranks "

@@ -21,6 +21,7 @@ struct Run {
   std::vector<std::string> params{"a.weight", "b.weight"};
   bool takes_the_step = true;  // with its own lr
   std::optional<double> clip_norm;
+  std::string clipped_by;
   std::vector<std::string> names{"a.weight", "b.weight"};
 
   MemoryTrace made() const {
@@ -36,6 +37,7 @@ struct Run {
     group.type = "sgd";
     group.numbers = {{"lr", lr}, {"momentum", momentum}, {"updates", 1}};
     if (clip_norm) group.numbers["clip_norm"] = *clip_norm;
+    group.clipped_by = clipped_by;
     group.params = params;
     trace.edit().optimizer = {group};
     return trace;
@@ -110,6 +112,18 @@ TEST_CASE("clipping that one side says nothing of and that changes nothing is no
   CHECK(compared(clipped, {}).settings.empty());
   clipped.clip_norm = 1;
   CHECK(compared(clipped, {}).settings.size() == 1);
+}
+
+TEST_CASE("clipping by the norm of other gradients is a difference where it changes an update") {
+  Run whole;
+  whole.clip_norm = 1;
+  Run part = whole;
+  part.clipped_by = "a";
+  const CompareReport report = compared(whole, part);
+  REQUIRE(report.settings.size() == 1);
+  CHECK(report.settings[0].name == "clipped_by");
+  CHECK(report.settings[0].reference == "all gradients");
+  CHECK(report.settings[0].candidate == "a");
 }
 
 TEST_CASE("a trace that says nothing of its optimizer is not compared") {

@@ -173,6 +173,8 @@ TEST_CASE("what a run says of itself has the right types") {
 TEST_CASE("optimizer groups are checked") {
   refuse(with_top(R"("optimizer": [{"step": 0, "type": "sgd", "lr": "1"}])"), "/optimizer/0/lr",
          "expected a number");
+  refuse(with_top(R"("optimizer": [{"step": 0, "type": "sgd", "clipped_by": "x/y"}])"),
+         "/optimizer/0/clipped_by", "\"/\"");
   refuse(with_top(R"("optimizer": [{"step": 0, "type": "sgd", "nesterov": 1}])"),
          "/optimizer/0/nesterov", "true or false");
   refuse(with_top(R"("optimizer": [{"step": 0, "type": "adam", "betas": [0.9]}])"),

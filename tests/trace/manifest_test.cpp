@@ -94,7 +94,7 @@ TEST_CASE("every member of a manifest survives being written") {
     "optimizer": [{"step": 1, "type": "adamw", "lr": 1e-3, "momentum": 0, "dampening": 0.5,
                    "nesterov": true, "maximize": false, "betas": [0.9, 0.999], "eps": 1e-8,
                    "amsgrad": false, "weight_decay": 0.1, "updates": 9007199254740992,
-                   "clip_norm": 1.0, "params": ["a", "b"]}],
+                   "clip_norm": 1.0, "clipped_by": "actor", "params": ["a", "b"]}],
     "modules": [{"name": "a", "class": "A", "op": "o", "called_at": "x.py:1", "params": ["w"],
                  "inputs": ["i", "i[1]"], "computed_from": [], "outputs": ["a", "a[1]"],
                  "via": ["AddBackward0"], "computed_via": ["MulBackward0", "SumBackward0"]},
@@ -117,6 +117,7 @@ TEST_CASE("every member of a manifest survives being written") {
   CHECK(again.tensors[0].position == std::uint64_t{2});
   CHECK(*again.tensors[0].absent_on == std::vector<std::uint64_t>{1, 4});
   CHECK(again.run.id == "f00d");
+  CHECK(again.optimizer[0].clipped_by == "actor");
   REQUIRE(again.run.recorded.has_value());
   CHECK(*again.run.recorded ==
         Recorded{{Kind::kOutput, Kind::kMainGrad}, std::vector<std::string>{"layers.*"}, {0, 7}});

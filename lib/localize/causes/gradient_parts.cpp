@@ -6,6 +6,7 @@
 
 #include "base/message.h"
 #include "layout/mesh.h"
+#include "trace/normed_parts.h"
 
 namespace ttrace::localize {
 namespace {
@@ -18,10 +19,12 @@ struct Gradient {
   const std::vector<measure::BlockStats>* shards = nullptr;
 };
 
-std::vector<Gradient> gradients_of(const Related& related, std::uint64_t step) {
+std::vector<Gradient> gradients_of(const Related& related, const NormedGradients& of) {
+  const trace::NormedParts parts(related.candidate_run().manifest());
   std::vector<Gradient> found;
   for (const auto* record : related.of_kind(trace::Kind::kMainGrad)) {
-    if (record->key.step != step) continue;
+    if (record->key.step != of.step) continue;
+    if (!parts.counts(of.step, of.part, record->key.name)) continue;
     if (!record->comparison || record->candidate == nullptr) return {};
     found.push_back({layout::stored_in(*record->candidate).front()->mesh,
                      &record->comparison->measurement.blocks});
@@ -49,8 +52,8 @@ double norm(const std::vector<Gradient>& gradients, Counts counts) {
 
 }  // namespace
 
-std::vector<PartNorm> norms_of_parts(const Related& related, std::uint64_t step) {
-  const std::vector<Gradient> gradients = gradients_of(related, step);
+std::vector<PartNorm> norms_of_parts(const Related& related, const NormedGradients& of) {
+  const std::vector<Gradient> gradients = gradients_of(related, of);
   if (gradients.empty()) return {};
   const auto& meshes = related.candidate_run().manifest().meshes;
   std::vector<PartNorm> parts;
@@ -95,8 +98,8 @@ std::vector<PartNorm> norms_of_parts(const Related& related, std::uint64_t step)
   return parts;
 }
 
-std::optional<double> norm_of_all(const Related& related, std::uint64_t step) {
-  const std::vector<Gradient> gradients = gradients_of(related, step);
+std::optional<double> norm_of_all(const Related& related, const NormedGradients& of) {
+  const std::vector<Gradient> gradients = gradients_of(related, of);
   if (gradients.empty()) return std::nullopt;
   return norm(gradients, [](const Gradient&, const measure::BlockStats&) { return 1; });
 }

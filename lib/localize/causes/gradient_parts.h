@@ -14,13 +14,19 @@ struct PartNorm {
   double norm = 0;
 };
 
-// Norms of parts of the candidate's main gradients in `step`, from their measurements: the shards
-// at each coordinate of each mesh axis, the tensors of each mesh, the tensors outside of it, and
-// all tensors with each replica counted. Empty if a main gradient was not measured.
-std::vector<PartNorm> norms_of_parts(const Related& related, std::uint64_t step);
+// The main gradients of the candidate that one gradient norm is of; see trace::NormedParts.
+struct NormedGradients {
+  std::uint64_t step = 0;
+  std::string part;  // empty: all
+};
 
-// The norm of all main gradients, without counting replicas twice; nothing if a main gradient was
-// not measured.
-std::optional<double> norm_of_all(const Related& related, std::uint64_t step);
+// Norms of parts of these gradients, from their measurements: the shards at each coordinate of each
+// mesh axis, the tensors of each mesh, the tensors outside of it, and all tensors with each replica
+// counted. Empty if a main gradient was not measured.
+std::vector<PartNorm> norms_of_parts(const Related& related, const NormedGradients& of);
+
+// The norm of all of them, without counting replicas twice; nothing if a main gradient was not
+// measured.
+std::optional<double> norm_of_all(const Related& related, const NormedGradients& of);
 
 }  // namespace ttrace::localize

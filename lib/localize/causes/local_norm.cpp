@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "localize/causes/gradient_parts.h"
 #include "localize/causes/trial.h"
+#include "trace/normed_parts.h"
 
 namespace ttrace::localize {
 namespace {
@@ -24,10 +25,12 @@ std::vector<Cause> find_local_norm(const Case& the_case) {
   std::array<double, 1> recorded{};
   the_case.candidate.open(measure::Replicas::kFirstOnly)
       ->read(tensor::whole(the_case.candidate.view->shape), recorded);
-  const auto all = norm_of_all(*the_case.related, key.step);
+  const trace::NormedParts parts(the_case.related->candidate_run().manifest());
+  const NormedGradients normed{key.step, parts.part_of(key.step, key.name)};
+  const auto all = norm_of_all(*the_case.related, normed);
   if (!all || !std::isfinite(recorded[0])) return {};
   std::optional<PartNorm> best;
-  for (PartNorm& part : norms_of_parts(*the_case.related, key.step)) {
+  for (PartNorm& part : norms_of_parts(*the_case.related, normed)) {
     const double off = std::abs(part.norm - recorded[0]);
     if (!best || off < std::abs(best->norm - recorded[0])) best = std::move(part);
   }

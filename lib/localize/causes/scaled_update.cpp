@@ -3,6 +3,7 @@
 #include "localize/causes/gradient_parts.h"
 #include "localize/causes/trial.h"
 #include "measure/sections.h"
+#include "trace/normed_parts.h"
 
 namespace ttrace::localize {
 namespace {
@@ -54,10 +55,12 @@ Steps steps_of(const Case& the_case, const comparison::TensorComparison& before)
 
 // The part of the gradients by whose norm the update would have been clipped; empty if of all.
 std::string clipped_by(const Case& the_case, double factor) {
-  const std::uint64_t step = the_case.result->key.step;
-  const auto all = norm_of_all(*the_case.related, step);
+  const trace::TensorKey& key = the_case.result->key;
+  const trace::NormedParts parts(the_case.related->candidate_run().manifest());
+  const NormedGradients normed{key.step, parts.part_with(key.step, key.name)};
+  const auto all = norm_of_all(*the_case.related, normed);
   if (!all) return "";
-  for (const PartNorm& part : norms_of_parts(*the_case.related, step)) {
+  for (const PartNorm& part : norms_of_parts(*the_case.related, normed)) {
     if (part.norm > 0 && std::abs(factor * part.norm / *all - 1) <= kMostOffRatio) {
       return part.words;
     }

@@ -95,6 +95,7 @@ ReadHyperparameters read_hyperparameters(const trace::OptimizerGroup& group) {
   if (const auto clip = group.numbers.find("clip_norm"); clip != group.numbers.end()) {
     h.clip_norm = take.checked("clip_norm", clip->second);
     if (!(*h.clip_norm > 0)) take.fail_at("clip_norm", *h.clip_norm);
+    h.clipped_by = group.clipped_by;
   }
   if (h.algorithm == Algorithm::kSgd) {
     h.momentum = take.not_negative("momentum", 0);
@@ -136,7 +137,8 @@ std::string first_difference(const Hyperparameters& candidate, const Hyperparame
       number("lr", candidate.lr, reference.lr),
       number("weight decay", candidate.weight_decay, reference.weight_decay),
       flag("maximize", candidate.maximize, reference.maximize),
-      number("clip norm", candidate.clip_norm.value_or(0), reference.clip_norm.value_or(0))};
+      number("clip norm", candidate.clip_norm.value_or(0), reference.clip_norm.value_or(0)),
+      candidate.clipped_by == reference.clipped_by ? "" : "clipped by the norm of other gradients"};
   if (sgd) {
     found.push_back(number("momentum", candidate.momentum, reference.momentum));
     found.push_back(number("dampening", candidate.dampening, reference.dampening));

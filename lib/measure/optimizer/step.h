@@ -26,6 +26,7 @@ struct Hyperparameters {
   bool maximize = false;
   std::uint64_t updates = 1;        // of the parameter, this one included
   std::optional<double> clip_norm;  // positive
+  std::string clipped_by;           // name of the norm; empty: of all gradients
   // SGD
   double momentum = 0;
   double dampening = 0;

@@ -243,7 +243,8 @@ class TracedSteps:
             step.number, records, precision, step.optimizer, self._facts, numbers
         )
         # The specification comes after the trace: if it fails, the trace is not lost.
-        self._job.reference.finish(step.clip_norm)
+        limit = step.clipping.limit() if step.clipping is not None else None
+        self._job.reference.finish(step.clip_norm if step.clip_norm is not None else limit)
 
     def _note_products(self, step: Step) -> None:
         precision = step.recorder.precision

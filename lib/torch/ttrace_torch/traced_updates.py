@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ttrace_torch.base.problems import Problems
-from ttrace_torch.capture.clipping import Clipping
+from ttrace_torch.capture.clipping import GRAD_NORM, Clip
 from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import Step
@@ -16,6 +18,11 @@ _RAW = ("grad_output", "param_grad")
 _UNTOLD = (
     "gradients were changed before the optimizer's step, as by clipping: tell it with "
     "tracer.grad_norm(norm, clip_norm=...); without it the update cannot be replayed"
+)
+
+_ANOTHER_WAY = (
+    "gradients are clipped by value, by another norm than L2, or several times: the update "
+    "cannot be replayed"
 )
 
 
@@ -100,25 +107,48 @@ class TracedUpdates:
         self._record_settings(step)
 
     def end(self, step: Step) -> None:
-        """Adds to the settings what the whole step has shown: the limit that gradients were clipped
-        to, or that they were changed in an unknown way."""
-        clipping = step.clipping
-        if step.clip_norm is None and clipping is not None:
-            step.clip_norm = clipping.limit()
-            if step.clip_norm is not None and not (_has_norm(step) or _has_all_of(step, clipping)):
+        """Adds to the settings what the whole step has shown: the limits that gradients were
+        clipped to, or that they were changed in an unknown way."""
+        clips = step.clipping.clips if step.clipping is not None else []
+        if step.clip_norm is None and not clips:
+            if step.gradients_changed:
                 self._problems.say_once(_UNTOLD)
-                self._call(step, "of gradients clipped by a norm that was not recorded")
-        if step.clip_norm is not None:
-            step.optimizer = [{**e, "clip_norm": step.clip_norm} for e in step.optimizer]
-        elif clipping is not None and clipping.seen:
-            self._problems.say_once(
-                "gradients are clipped by value, by another norm than L2, or not all at once: the "
-                "update cannot be replayed"
-            )
-            self._call(step, "of gradients clipped in another way")
-        elif step.gradients_changed:
+                self._call(step, "of gradients changed after they were recorded")
+            return
+        step.optimizer = [
+            {**entry, **changed, "params": names}
+            for entry in step.optimizer
+            for changed, names in self._clipped(step, entry)
+        ]
+
+    def _clipped(self, step: Step, entry: dict[str, Any]) -> list[tuple[dict[str, Any], list[str]]]:
+        """What the settings of a parameter group become by clipping, with the parameters that it is
+        so for."""
+        found: dict[str, tuple[dict[str, Any], list[str]]] = {}
+        for name in entry["params"]:
+            changed = self._clipped_parameter(step, entry["type"], name)
+            found.setdefault(str(changed), (changed, []))[1].append(name)
+        return list(found.values())
+
+    def _clipped_parameter(self, step: Step, kind: str, name: str) -> dict[str, Any]:
+        clips = step.clipping.of(name) if step.clipping is not None else []
+        parts = [clip for clip in clips if not clip.whole]
+        if step.clip_norm is not None and not parts:
+            return {"clip_norm": step.clip_norm}
+        if not clips:
+            return {}
+        clip = clips[0]
+        if len(clips) > 1 or step.clip_norm is not None or clip.limit is None:
+            self._problems.say_once(_ANOTHER_WAY)
+            return {"type": f"{kind} of gradients clipped in another way"}
+        if not (clip.told or (clip.whole and _has_norm(step)) or _has_all_of(step, clip)):
             self._problems.say_once(_UNTOLD)
-            self._call(step, "of gradients changed after they were recorded")
+            return {
+                "type": f"{kind} of gradients clipped by a norm that was not recorded",
+                "clip_norm": clip.limit,
+            }
+        whose = {} if clip.whole else {"clipped_by": clip.name}
+        return {"clip_norm": clip.limit, **whose}
 
     def _gradients(self) -> dict[str, tuple[torch.Tensor, int]]:
         """The gradients of PyTorch's own, by parameter, and how often each was changed in place."""
@@ -202,10 +232,12 @@ def _is_added_entry_by_entry(gradient: torch.Tensor | None) -> bool:
 
 
 def _has_norm(step: Step) -> bool:
-    return any(key.kind == "grad_norm" for key in step.recorder.records)
+    return any(key.kind == "grad_norm" and key.name == GRAD_NORM for key in step.recorder.records)
 
 
-def _has_all_of(step: Step, clipping: Clipping) -> bool:
+def _has_all_of(step: Step, clip: Clip) -> bool:
     """Whether all gradients that made the norm were recorded, so that readers can take it."""
+    if not clip.alone:
+        return False
     recorded = {key.name for key in step.recorder.records if key.kind == "main_grad"}
-    return clipping.by_norm_of is not None and clipping.by_norm_of <= recorded
+    return clip.with_gradients <= recorded

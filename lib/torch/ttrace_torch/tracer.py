@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from ttrace_torch.base.microbatch import Batch, batch_of, global_number
 from ttrace_torch.base.names import loss_name
 from ttrace_torch.base.problems import Problems
 from ttrace_torch.base.process import call_at_exit
+from ttrace_torch.capture.clipping import GRAD_NORM
 from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import (
@@ -23,6 +23,7 @@ from ttrace_torch.capture.step import (
     note_loss,
     record_gradient_factor,
     record_loss,
+    record_norm,
     record_number,
     record_value,
 )
@@ -196,19 +197,18 @@ class Tracer:
         norm: Number,
         clip_norm: float | None = None,
         placements: Placements | None = None,
+        parameters: Iterable[torch.Tensor] | None = None,
     ) -> None:
-        """Records the global gradient norm before clipping.
+        """Records the gradient norm before clipping.
 
         clip_norm: what the gradients are clipped to, for the manifest's optimizer entries.
+        parameters: those whose gradients the norm is of; all, or those that torch's function has
+            clipped by this very norm, if they are left out.
         """
         step = self._step
-        if step is None:
-            return
-        with step.recorder.guarded(Key(step.number, None, "grad_norm", "grad_norm")):
-            record_value(step, "grad_norm", "grad_norm", norm, self._known(placements))
-            # An infinite limit computes the norm without clipping.
-            if clip_norm is not None and math.isfinite(clip_norm):
-                step.clip_norm = float(clip_norm)
+        if step is not None:
+            with step.recorder.guarded(Key(step.number, None, "grad_norm", GRAD_NORM)):
+                record_norm(step, norm, clip_norm, self._known(placements), parameters)
 
     def scalar(
         self,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -12,7 +13,7 @@ import torch
 from ttrace_torch.base.microbatch import Batch, MicroBatches, number_of
 from ttrace_torch.base.names import GRADIENT_FACTOR, LOSS, inner_factor_name
 from ttrace_torch.capture.calls import CallCounter
-from ttrace_torch.capture.clipping import Clipping
+from ttrace_torch.capture.clipping import GRAD_NORM, Clipping
 from ttrace_torch.capture.dataflow import DataFlow
 from ttrace_torch.capture.gradients import GradientHooks
 from ttrace_torch.capture.loss_factors import inner_factor
@@ -173,6 +174,22 @@ def record_loss(
         step.gradients.follow_loss(
             loss, key._replace(kind="grad_output", name=gradient), placements or {}
         )
+
+
+def record_norm(
+    step: Step,
+    norm: Number,
+    limit: float | None,
+    placements: Placements | None,
+    parameters: Iterable[torch.Tensor] | None,
+) -> None:
+    """Records the norm of the gradients of `parameters`, or of all, clipped to `limit`."""
+    clip = step.clipping.told(norm, limit, parameters) if step.clipping is not None else None
+    name = GRAD_NORM if clip is None else clip.name
+    record_value(step, "grad_norm", name, norm, placements)
+    # An infinite limit computes the norm without clipping.
+    if clip is None and limit is not None and math.isfinite(limit):
+        step.clip_norm = float(limit)
 
 
 def _record_inner_factor(step: Step, loss: torch.Tensor, placements: Placements, name: str) -> None:
