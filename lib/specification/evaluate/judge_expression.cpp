@@ -37,6 +37,8 @@ constexpr std::uint64_t kFewestForOneDraw = 4096;
 // A tensor that uses at most this share of its bound is judged by a sample of simulated roundings;
 // above it, all roundings are simulated.
 constexpr double kSampledShare = 0.6;
+// The most that a bound of exact inputs may be of the value.
+constexpr double kMostOfExact = 0.5;
 // Above this share of the allowed scale, the rounding on storage is taken into account, too.
 constexpr double kSuspectedScale = 0.5;
 
@@ -299,7 +301,8 @@ void judge_in_full(const Expression& expression, std::span<const Value> leaves,
     // accused, for the reason above.
     const ExpressionJudgement wide = judgement;
     simulate(recorded.size() < kFewestForOneDraw ? kDrawsOfMore : 1, true);
-    if (judgement.below_bound || !judgement.follows()) judgement = wide;
+    const bool narrow = judgement.bound <= kMostOfExact * judgement.expected_norm;
+    if (judgement.below_bound || !narrow || !judgement.follows()) judgement = wide;
   }
   if (judgement.equal_bits &&
       !(judging.is_zero() && may_be_anything(judgement, leaves, recorded, dtype))) {
