@@ -130,6 +130,7 @@ _BY_FILE = {
         "kMost": "the same",
     },
     "specification/primitives/views.cpp": {"kMost": "a larger window is refused"},
+    "specification/primitives/zero_rows.cpp": {"kFewestProducts": "speed: the bits are the same"},
     "specification/specification_json.cpp": {
         "kMostValuesOfBuffer": "a larger specification is refused",
         "kMostVariants": "the same",

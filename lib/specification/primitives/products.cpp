@@ -1,5 +1,6 @@
 #include "specification/primitives/products.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -7,6 +8,7 @@
 #include "specification/primitives/families.h"
 #include "specification/primitives/loops.h"
 #include "specification/primitives/shape_rules.h"
+#include "specification/primitives/zero_rows.h"
 
 namespace ttrace::specification {
 namespace {
@@ -142,6 +144,47 @@ bool multiply_on_backend(const measure::ExecutionContext& context, const Value& 
   return true;
 }
 
+// Writes all products if some have rows or columns of zeros, without these.
+bool multiply_without_zeros(const measure::ExecutionContext& context, const Value& left,
+                            const Value& right, Value& result) {
+  const std::size_t last = result.dimensions() - 1;
+  const std::uint64_t m = result.shape()[last - 1];
+  const std::uint64_t n = result.shape()[last];
+  const std::uint64_t k = left.shape()[last];
+  std::vector<std::optional<NonZeroParts>> parts(result.size() / (m * n));
+  const auto product = [&](std::uint64_t i) {
+    return ProductOfMatrices{m, n, k, matrix_at(left, i), matrix_at(right, i)};
+  };
+  for_ranges(context, parts.size(), 1, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t i = begin; i < end; ++i) parts[i] = non_zero_parts(product(i));
+  });
+  const auto has_zeros = [](const std::optional<NonZeroParts>& one) { return one.has_value(); };
+  if (std::none_of(parts.begin(), parts.end(), has_zeros)) return false;
+
+  struct Rows {
+    std::uint64_t matrix = 0;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
+  std::vector<Rows> tasks;
+  for (std::uint64_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i]) parts[i].emplace();  // all of it counts
+    const std::uint64_t rows = parts[i]->rows ? parts[i]->rows->size() : m;
+    for (std::uint64_t r = 0; r < rows; r += kRowsPerCall) {
+      tasks.push_back({i, r, std::min(r + kRowsPerCall, rows)});
+    }
+  }
+  double* const out = result.fresh();
+  std::fill_n(out, result.size(), 0.0);
+  for_ranges(context, tasks.size(), 1, [&](std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t t = begin; t < end; ++t) {
+      const auto& [matrix, first, beyond] = tasks[t];
+      multiply_non_zero(product(matrix), *parts[matrix], first, beyond, out + matrix * m * n);
+    }
+  });
+  return true;
+}
+
 std::optional<ArgumentCuts> cut_matmul(const CutCall& call) {
   const std::size_t last = call.shape.size() - 1;
   const Shape& x = *call.arguments[0];
@@ -175,6 +218,7 @@ Value product_of(const Value& x, const Value& y, const Shape& shape,
   Value result = Value::uninitialised(shape);
   if (result.size() == 0) return result;
   const std::uint64_t matrices = result.size() / (m * n);
+  if (multiply_without_zeros(context, left, right, result)) return result;
   if (multiply_on_backend(context, left, right, result)) return result;
   const std::uint64_t row_blocks = (m - 1) / kRowsPerCall + 1;
   const std::uint64_t column_blocks = (n - 1) / kColumnsPerCall + 1;
