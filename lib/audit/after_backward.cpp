@@ -53,9 +53,13 @@ void check_gradient_norms(const MeasuredRun& measured, std::vector<AuditedTensor
     const auto recorded = measured.norms.find(tensor.key);
     if (tensor.key.kind != Kind::kGradNorm || recorded == measured.norms.end()) continue;
     const std::uint64_t step = tensor.key.step;
-    const std::string part = norms.parts().part_of(step, tensor.key.name);
-    const std::uint64_t lacking = without_main_gradient(measured, norms.parts(), step, part);
-    const optimizer::MainGradientNorm& own = norms.of(step, part);
+    const auto part = norms.parts().part_of(step, tensor.key.name);
+    if (!part) {
+      tensor.outcome = AuditOutcome::kGiven;
+      continue;
+    }
+    const std::uint64_t lacking = without_main_gradient(measured, norms.parts(), step, *part);
+    const optimizer::MainGradientNorm& own = norms.of(step, *part);
     if (!own.problem.empty() || lacking > 0) {
       tensor.reason =
           !own.problem.empty()
@@ -69,7 +73,7 @@ void check_gradient_norms(const MeasuredRun& measured, std::vector<AuditedTensor
     check.bound = std::min(own.rounding, judge::kMostNormRounding);
     // Main gradients are recorded before they are clipped, or after.
     std::vector<double> expected{own.norm};
-    if (const auto limit = norms.parts().limit(step, part)) {
+    if (const auto limit = norms.parts().limit(step, *part)) {
       const double factor = measure::clip_coefficient(*limit, recorded->second);
       if (factor < 1) expected.push_back(own.norm / factor);
     }

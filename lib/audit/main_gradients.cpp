@@ -184,7 +184,7 @@ class MainGradients {
   }
 
   // Returns the factors by which clipping may have multiplied the main gradients before they were
-  // recorded, the likelier one first: if the norm of all is the one that clipping leaves, they are
+  // recorded, the likelier one first: if the norm of its part is what clipping leaves, they are
   // clipped.
   std::vector<double> clip_factors(const trace::TensorKey& key) const {
     std::vector<double> factors{1};
@@ -197,7 +197,9 @@ class MainGradients {
       const double coefficient = measure::clip_coefficient(*limit, norm);
       if (coefficient == 1) continue;
       const double left = coefficient * norm;
-      const double all = std::sqrt(squares_.at({key.step, part}));
+      const auto squares = squares_.find({key.step, part});
+      if (squares == squares_.end()) continue;
+      const double all = std::sqrt(squares->second);
       const bool clipped =
           std::abs(all - left) <= kSameNorm * left && std::abs(all - left) < std::abs(all - norm);
       factors.insert(clipped ? factors.begin() : factors.end(), coefficient);

@@ -130,7 +130,10 @@ void mark_downstream(std::vector<AuditedTensor>& tensors) {
       trace::TensorKey norm = tensor.key;
       norm.kind = Kind::kGradNorm;
       norm.name = "grad_norm";
-      parents.push_back(std::move(norm));
+      // An update of a part follows from the norm of that part.
+      const bool of_part = std::ranges::any_of(
+          parents, [](const trace::TensorKey& key) { return key.kind == Kind::kGradNorm; });
+      if (!of_part) parents.push_back(std::move(norm));
     }
     for (const trace::TensorKey& parent : parents) {
       if (const auto found = broken.find(parent); found != broken.end()) explain_by(found->second);

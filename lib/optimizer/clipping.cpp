@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <set>
 #include <string>
 
@@ -39,6 +40,16 @@ std::map<trace::TensorKey, double> squares_of_main_gradients(
   return squares;
 }
 
+EntriesOfSteps entries_of(const trace::Manifest& manifest,
+                          std::initializer_list<trace::Kind> kinds) {
+  EntriesOfSteps found;
+  for (const trace::TensorEntry& entry : manifest.tensors) {
+    if (std::ranges::find(kinds, entry.key.kind) == kinds.end()) continue;
+    found[entry.key.step].push_back(&entry);
+  }
+  return found;
+}
+
 // Norms summed in other orders and precisions agree to much better than this.
 constexpr double kSameNorm = 0.01;
 
@@ -57,7 +68,14 @@ double scalar_value(const trace::Source& source, const trace::TensorEntry& entry
 MainGradientNorms::MainGradientNorms(const trace::Source& run,
                                      const std::vector<comparison::TensorComparison>& results,
                                      layout::ViewPtr comparison::Pair::*side)
-    : run_(run), parts_(run.manifest()), squared_norms_(squares_of_main_gradients(results, side)) {}
+    : MainGradientNorms(run, squares_of_main_gradients(results, side)) {}
+
+MainGradientNorms::MainGradientNorms(const trace::Source& run,
+                                     std::map<trace::TensorKey, double> squared_norms)
+    : run_(run),
+      parts_(run.manifest()),
+      gradients_(entries_of(run.manifest(), {trace::Kind::kMainGrad})),
+      squared_norms_(std::move(squared_norms)) {}
 
 const MainGradientNorm& MainGradientNorms::of(std::uint64_t step, const std::string& part) {
   const auto known = known_.find({step, part});
@@ -70,9 +88,12 @@ MainGradientNorm MainGradientNorms::norm_of(std::uint64_t step, const std::strin
   double rounding = 0;  // Σ ‖g‖²·rounding: a tensor counts by its share of the sum
   double coarsest = 0;
   bool any = false;
-  for (const trace::TensorEntry& entry : run_.manifest().tensors) {
+  const auto gradients = gradients_.find(step);
+  if (gradients == gradients_.end()) return {0, 0, "no main gradient was recorded"};
+  for (const trace::TensorEntry* const gradient : gradients->second) {
+    const trace::TensorEntry& entry = *gradient;
     const trace::TensorKey& key = entry.key;
-    if (key.step != step || key.kind != trace::Kind::kMainGrad || key.copy != 0) continue;
+    if (key.copy != 0) continue;
     if (!tensor::is_floating(entry.dtype) || !parts_.counts(step, part, key.name)) continue;
     any = true;
     const auto known = squared_norms_.find(key);
@@ -96,14 +117,18 @@ MainGradientNorm MainGradientNorms::norm_of(std::uint64_t step, const std::strin
 
 Clipping::Clipping(const trace::Source& candidate,
                    const std::vector<comparison::TensorComparison>& results)
-    : candidate_(candidate), gradients_(candidate, results, &comparison::Pair::candidate) {}
+    : candidate_(candidate),
+      entries_(entries_of(candidate.manifest(), {trace::Kind::kGradNorm, trace::Kind::kParam,
+                                                 trace::Kind::kMainGrad, trace::Kind::kParamGrad})),
+      gradients_(candidate, results, &comparison::Pair::candidate) {}
 
 const Clipping::Recorded& Clipping::recorded(std::uint64_t step, const std::string& part) {
   const auto [known, fresh] = known_.try_emplace({step, part});
   Recorded& recorded = known->second;
   if (!fresh) return recorded;
-  for (const trace::TensorEntry& entry : candidate_.manifest().tensors) {
-    if (entry.key.step != step || entry.key.kind != trace::Kind::kGradNorm) continue;
+  for (const trace::TensorEntry* const one : entries_[step]) {
+    const trace::TensorEntry& entry = *one;
+    if (entry.key.kind != trace::Kind::kGradNorm) continue;
     if (gradients_.parts().part_of(step, entry.key.name) != part) continue;
     try {
       if (tensor::element_count(entry.shape) != 1 || !tensor::is_floating(entry.dtype)) {
@@ -129,7 +154,7 @@ const Clipping::Recorded& Clipping::recorded(std::uint64_t step, const std::stri
   return recorded;
 }
 
-bool Clipping::has_all_gradients(std::uint64_t step, const std::string& part) const {
+bool Clipping::has_all_gradients(std::uint64_t step, const std::string& part) {
   std::set<std::string> updated;
   for (const trace::OptimizerGroup& group : candidate_.manifest().optimizer) {
     const bool counts = part.empty() || group.clipped_by == part;
@@ -138,8 +163,8 @@ bool Clipping::has_all_gradients(std::uint64_t step, const std::string& part) co
   std::set<std::string> before;
   std::set<std::string> whole;
   std::set<std::string> raw;
-  for (const trace::TensorEntry& entry : candidate_.manifest().tensors) {
-    if (entry.key.step != step) continue;
+  for (const trace::TensorEntry* const one : entries_[step]) {
+    const trace::TensorEntry& entry = *one;
     if (entry.key.kind == trace::Kind::kParam) before.insert(entry.key.name);
     if (entry.key.kind == trace::Kind::kMainGrad) whole.insert(entry.key.name);
     if (entry.key.kind == trace::Kind::kParamGrad) raw.insert(entry.key.name);

@@ -112,11 +112,12 @@ GradientNormJudge::GradientNormJudge(const trace::Source& reference, const trace
   for (const Norm& norm : recorded) {
     const auto& [step, name] = norm;
     if (incomplete.contains(step)) continue;
-    const std::string of_reference = references.parts().part_of(step, name);
-    const std::string of_candidate = candidates.parts().part_of(step, name);
-    const Step of{references.of(step, of_reference), candidates.of(step, of_candidate),
-                  references.parts().limit(step, of_reference),
-                  candidates.parts().limit(step, of_candidate)};
+    const auto of_reference = references.parts().part_of(step, name);
+    const auto of_candidate = candidates.parts().part_of(step, name);
+    if (!of_reference || !of_candidate) continue;
+    const Step of{references.of(step, *of_reference), candidates.of(step, *of_candidate),
+                  references.parts().limit(step, *of_reference),
+                  candidates.parts().limit(step, *of_candidate)};
     if (of.reference.problem.empty() && of.candidate.problem.empty()) known_.emplace(norm, of);
     for (const MainGradientNorm& own : {of.reference, of.candidate}) {
       if (own.unreadable) unreadable_.emplace(norm, own.problem);

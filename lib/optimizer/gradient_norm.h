@@ -16,6 +16,8 @@
 
 namespace ttrace::optimizer {
 
+using EntriesOfSteps = std::map<std::uint64_t, std::vector<const trace::TensorEntry*>>;
+
 struct MainGradientNorm {
   double norm = 0;  // ‖g‖ over all main gradients as recorded, in binary64; replicas count once
   // The relative error of a job that adds up the squares in the gradients' own precision.
@@ -32,8 +34,7 @@ class MainGradientNorms {
                     const std::vector<comparison::TensorComparison>& results,
                     layout::ViewPtr comparison::Pair::*side);
   // Takes ‖g‖² of main gradients that have been measured, by the keys of stored tensors.
-  MainGradientNorms(const trace::Source& run, std::map<trace::TensorKey, double> squared_norms)
-      : run_(run), parts_(run.manifest()), squared_norms_(std::move(squared_norms)) {}
+  MainGradientNorms(const trace::Source& run, std::map<trace::TensorKey, double> squared_norms);
 
   // `part`: see trace::NormedParts. Reads what it needs at the first call for a part of a step; not
   // thread-safe. Throws nothing: a gradient that cannot be read or is not finite is a problem, and
@@ -47,6 +48,7 @@ class MainGradientNorms {
 
   const trace::Source& run_;
   trace::NormedParts parts_;
+  EntriesOfSteps gradients_;                          // main gradients
   std::map<trace::TensorKey, double> squared_norms_;  // by the keys of stored tensors
   std::map<std::pair<std::uint64_t, std::string>, MainGradientNorm> known_;
 };
@@ -85,10 +87,11 @@ class Clipping {
   // Returns whether every parameter of the part that the optimizer updates in `step` has a main
   // gradient, or was recorded without a raw gradient although others have one: no micro-batch has
   // used it.
-  bool has_all_gradients(std::uint64_t step, const std::string& part) const;
+  bool has_all_gradients(std::uint64_t step, const std::string& part);
   Clip by_own_norm(std::uint64_t step, const std::string& part, double clip_norm);
 
   const trace::Source& candidate_;
+  EntriesOfSteps entries_;
   MainGradientNorms gradients_;
   std::map<std::pair<std::uint64_t, std::string>, Recorded> known_;
 };

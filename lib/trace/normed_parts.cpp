@@ -17,8 +17,9 @@ NormedParts::NormedParts(const Manifest& manifest) {
   }
 }
 
-std::string NormedParts::part_of(std::uint64_t step, const std::string& norm) const {
-  return parts_.contains({step, norm}) ? norm : "";
+std::optional<std::string> NormedParts::part_of(std::uint64_t step, const std::string& norm) const {
+  if (parts_.contains({step, norm})) return norm;
+  return norm == "grad_norm" ? std::optional<std::string>("") : std::nullopt;
 }
 
 std::string NormedParts::part_with(std::uint64_t step, const std::string& parameter) const {

@@ -13,14 +13,15 @@
 
 namespace ttrace::trace {
 
-// A part has the name of its gradient norm; the empty name stands for all gradients.
+// A part has the name of its gradient norm. The empty name stands for all gradients, whose norm is
+// called `grad_norm`.
 class NormedParts {
  public:
   explicit NormedParts(const Manifest& manifest);
 
-  // The part that the gradient norm `norm` is of; empty if it is of all gradients.
-  std::string part_of(std::uint64_t step, const std::string& norm) const;
-  // The part that the gradient of `parameter` is in; empty if it is in none.
+  // The part that the gradient norm `norm` is of; nothing if no entry says whose norm it is.
+  std::optional<std::string> part_of(std::uint64_t step, const std::string& norm) const;
+  // The part that the gradient of `parameter` is clipped with; empty if that is all gradients.
   std::string part_with(std::uint64_t step, const std::string& parameter) const;
   // Whether the norm of `part` counts the gradient of `parameter`.
   bool counts(std::uint64_t step, const std::string& part, const std::string& parameter) const;

@@ -47,6 +47,7 @@ TEST_CASE("norm and update of gradients that are wrong on all ranks alike must f
 TEST_CASE("an update is downstream of the norm of its part alone") {
   std::vector<AuditedTensor> tensors{
       broken(Kind::kGradNorm, "actor", "replicas"),
+      broken(Kind::kGradNorm, "grad_norm", "gradient norm"),
       broken(Kind::kParamAfterStep, "actor.weight", "optimizer step"),
       broken(Kind::kParamAfterStep, "critic.weight", "optimizer step")};
   for (AuditedTensor& tensor : tensors) {
@@ -55,7 +56,7 @@ TEST_CASE("an update is downstream of the norm of its part alone") {
   mark_downstream(tensors);
   std::vector<bool> downstream;
   for (const AuditedTensor& tensor : tensors) downstream.push_back(tensor.downstream);
-  CHECK(downstream == std::vector<bool>{false, true, false});
+  CHECK(downstream == std::vector<bool>{false, false, true, false});
 }
 
 }  // namespace

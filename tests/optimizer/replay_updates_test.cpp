@@ -27,8 +27,9 @@ struct Run {
   MemoryTrace made() const {
     MemoryTrace trace(test::make_mesh({{"dp", 2}}));
     const auto put = [&](const std::string& name, Kind kind, const std::vector<double>& values,
-                         const trace::Placement& placement) {
+                         const trace::Placement& placement, std::uint64_t call = 0) {
       trace::TensorEntry entry = make_entry(name, {values.size()}, kind);
+      entry.key.call = call;
       entry.placements = {{"dp", placement}};
       trace.put(entry, values);
     };
@@ -37,7 +38,7 @@ struct Run {
     put("w", Kind::kParamAfterStep, after, trace::Flat{{{0, 3}, {3, 4}}});
     if (!state.empty()) put("w.momentum_buffer", Kind::kOptimizerState, state, trace::Replicate{});
     for (std::size_t i = 0; i < norms.size(); ++i) {
-      put("norm" + std::to_string(i), Kind::kGradNorm, {norms[i]}, trace::Replicate{});
+      put("grad_norm", Kind::kGradNorm, {norms[i]}, trace::Replicate{}, i);
     }
     trace::OptimizerGroup group;
     group.type = "sgd";

@@ -26,7 +26,9 @@ std::vector<Cause> find_local_norm(const Case& the_case) {
   the_case.candidate.open(measure::Replicas::kFirstOnly)
       ->read(tensor::whole(the_case.candidate.view->shape), recorded);
   const trace::NormedParts parts(the_case.related->candidate_run().manifest());
-  const NormedGradients normed{key.step, parts.part_of(key.step, key.name)};
+  const auto of_norm = parts.part_of(key.step, key.name);
+  if (!of_norm) return {};
+  const NormedGradients normed{key.step, *of_norm};
   const auto all = norm_of_all(*the_case.related, normed);
   if (!all || !std::isfinite(recorded[0])) return {};
   std::optional<PartNorm> best;

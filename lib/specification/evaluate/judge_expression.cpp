@@ -296,9 +296,11 @@ void judge_in_full(const Expression& expression, std::span<const Value> leaves,
       needs_more_draws_of_scale(judgement)) {
     simulate(kDrawsOfMore, keeps_inputs);
   }
-  if (judgement.below_bound && !keeps_inputs) {
-    // Where inputs are exact the bound is narrower. A tensor within it holds; another one is not
-    // accused, for the reason above.
+  const bool has_exact = std::any_of(expression.leaves.begin(), expression.leaves.end(),
+                                     [](const Leaf& leaf) { return leaf.exact; });
+  if (judgement.below_bound && !keeps_inputs && has_exact) {
+    // Where inputs are exact the bound is narrower. A tensor within it holds. Another one is not
+    // accused: its operations may round inside in other ways than the specification says.
     const ExpressionJudgement wide = judgement;
     simulate(recorded.size() < kFewestForOneDraw ? kDrawsOfMore : 1, true);
     const bool narrow = judgement.bound <= kMostOfExact * judgement.expected_norm;

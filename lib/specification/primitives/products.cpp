@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "specification/primitives/families.h"
@@ -161,25 +163,23 @@ bool multiply_without_zeros(const measure::ExecutionContext& context, const Valu
   const auto has_zeros = [](const std::optional<NonZeroParts>& one) { return one.has_value(); };
   if (std::none_of(parts.begin(), parts.end(), has_zeros)) return false;
 
-  struct Rows {
-    std::uint64_t matrix = 0;
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
-  };
-  std::vector<Rows> tasks;
+  std::vector<std::pair<std::uint64_t, ResultBlock>> tasks;  // of a matrix
   for (std::uint64_t i = 0; i < parts.size(); ++i) {
     if (!parts[i]) parts[i].emplace();  // all of it counts
     const std::uint64_t rows = parts[i]->rows ? parts[i]->rows->size() : m;
     for (std::uint64_t r = 0; r < rows; r += kRowsPerCall) {
-      tasks.push_back({i, r, std::min(r + kRowsPerCall, rows)});
+      for (std::uint64_t j = 0; j < n; j += kColumnsPerCall) {
+        tasks.push_back(
+            {i, {r, std::min(r + kRowsPerCall, rows), j, std::min(j + kColumnsPerCall, n)}});
+      }
     }
   }
   double* const out = result.fresh();
   std::fill_n(out, result.size(), 0.0);
   for_ranges(context, tasks.size(), 1, [&](std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t t = begin; t < end; ++t) {
-      const auto& [matrix, first, beyond] = tasks[t];
-      multiply_non_zero(product(matrix), *parts[matrix], first, beyond, out + matrix * m * n);
+      const auto& [matrix, block] = tasks[t];
+      multiply_non_zero(product(matrix), *parts[matrix], block, out + matrix * m * n);
     }
   });
   return true;
@@ -218,8 +218,8 @@ Value product_of(const Value& x, const Value& y, const Shape& shape,
   Value result = Value::uninitialised(shape);
   if (result.size() == 0) return result;
   const std::uint64_t matrices = result.size() / (m * n);
-  if (multiply_without_zeros(context, left, right, result)) return result;
   if (multiply_on_backend(context, left, right, result)) return result;
+  if (multiply_without_zeros(context, left, right, result)) return result;
   const std::uint64_t row_blocks = (m - 1) / kRowsPerCall + 1;
   const std::uint64_t column_blocks = (n - 1) / kColumnsPerCall + 1;
   const std::uint64_t blocks = row_blocks * column_blocks;

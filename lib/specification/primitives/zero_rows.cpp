@@ -54,7 +54,7 @@ bool is_finite(const MatrixView& matrix, std::uint64_t rows, std::uint64_t colum
   return true;
 }
 
-// The rows and columns that are chosen, dense; all if nothing is.
+// The elements of these rows and columns, dense.
 std::vector<double> chosen(const MatrixView& matrix, const std::vector<std::uint64_t>& rows,
                            const std::vector<std::uint64_t>& columns) {
   std::vector<double> dense;
@@ -89,35 +89,28 @@ std::optional<NonZeroParts> non_zero_parts(const ProductOfMatrices& product) {
 }
 
 void multiply_non_zero(const ProductOfMatrices& product, const NonZeroParts& parts,
-                       std::uint64_t begin, std::uint64_t end, double* c) {
-  const auto& [m, n, k, a, b] = product;
-  std::vector<std::uint64_t> rows;
+                       const ResultBlock& block, double* c) {
+  const std::uint64_t n = product.n;
+  const std::uint64_t columns = block.column_end - block.column_begin;
+  std::vector<std::uint64_t> rows = range(block.row_begin, block.row_end);
   if (parts.rows) {
-    rows.assign(parts.rows->begin() + static_cast<std::ptrdiff_t>(begin),
-                parts.rows->begin() + static_cast<std::ptrdiff_t>(end));
-  } else {
-    rows = range(begin, end);
+    for (std::uint64_t& row : rows) row = (*parts.rows)[row];
   }
-  const std::vector<std::uint64_t> terms = parts.terms ? *parts.terms : range(0, k);
+  const std::vector<std::uint64_t> terms = parts.terms ? *parts.terms : range(0, product.k);
   if (rows.empty() || terms.empty()) return;
-  const std::vector<double> left = chosen(a, rows, terms);
-  std::vector<double> right;
-  MatrixView of_right = b;
-  if (parts.terms) {
-    right = chosen(b, terms, range(0, n));
-    of_right = {right.data(), static_cast<std::int64_t>(n), 1};
-  }
+  const std::vector<double> left = chosen(product.a, rows, terms);
   const MatrixView of_left{left.data(), static_cast<std::int64_t>(terms.size()), 1};
-  if (!parts.rows) {
-    measure::multiply(rows.size(), n, terms.size(), of_left, of_right, c + begin * n,
-                      static_cast<std::int64_t>(n), false);
-    return;
+  std::vector<double> right;
+  MatrixView of_right = product.b.at(0, block.column_begin);
+  if (parts.terms) {
+    right = chosen(product.b, terms, range(block.column_begin, block.column_end));
+    of_right = {right.data(), static_cast<std::int64_t>(columns), 1};
   }
-  std::vector<double> made(rows.size() * n);
-  measure::multiply(rows.size(), n, terms.size(), of_left, of_right, made.data(),
-                    static_cast<std::int64_t>(n), false);
+  std::vector<double> made(rows.size() * columns);
+  measure::multiply(rows.size(), columns, terms.size(), of_left, of_right, made.data(),
+                    static_cast<std::int64_t>(columns), false);
   for (std::uint64_t r = 0; r < rows.size(); ++r) {
-    std::copy_n(made.data() + r * n, n, c + rows[r] * n);
+    std::copy_n(made.data() + r * columns, columns, c + rows[r] * n + block.column_begin);
   }
 }
 

@@ -21,7 +21,7 @@ struct ProductOfMatrices {
   measure::MatrixView b;
 };
 
-// What is not zero in it; a list that would have more than half of all is empty, and means all.
+// What is not zero in it. Without a list all counts; a list that would have more than half is none.
 struct NonZeroParts {
   std::optional<std::vector<std::uint64_t>> rows;   // of a
   std::optional<std::vector<std::uint64_t>> terms;  // columns of a, rows of b
@@ -31,8 +31,16 @@ struct NonZeroParts {
 // that is NaN. Reads little of matrices without zeros.
 std::optional<NonZeroParts> non_zero_parts(const ProductOfMatrices& product);
 
-// Writes the rows [begin, end) of those that count to `c`, [m, n] of zeros.
+// A block of the result: rows [begin, end) of those that count, and columns.
+struct ResultBlock {
+  std::uint64_t row_begin = 0;
+  std::uint64_t row_end = 0;
+  std::uint64_t column_begin = 0;
+  std::uint64_t column_end = 0;
+};
+
+// Writes a block to `c`, [m, n] of zeros.
 void multiply_non_zero(const ProductOfMatrices& product, const NonZeroParts& parts,
-                       std::uint64_t begin, std::uint64_t end, double* c);
+                       const ResultBlock& block, double* c);
 
 }  // namespace ttrace::specification

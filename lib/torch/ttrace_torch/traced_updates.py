@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,13 +18,23 @@ from ttrace_torch.job import TracedJob
 _RAW = ("grad_output", "param_grad")
 _UNTOLD = (
     "gradients were changed before the optimizer's step, as by clipping: tell it with "
-    "tracer.grad_norm(norm, clip_norm=...); without it the update cannot be replayed"
+    "tracer.grad_norm(norm, clip_norm=...), with parameters=... if it is not of all; without it "
+    "the update cannot be replayed"
 )
 
 _ANOTHER_WAY = (
-    "gradients are clipped by value, by another norm than L2, or several times: the update "
-    "cannot be replayed"
+    "gradients are clipped by value, by another norm than L2, or several times: the updates of "
+    "these parameters cannot be replayed"
 )
+
+
+@dataclass
+class _Ways:
+    """of: parameter -> number of what its gradients were clipped by.
+    changes: that number, or -1 for all others -> addition to the optimizer's type, and settings."""
+
+    of: dict[str, int]
+    changes: dict[int, tuple[str, dict[str, Any]]]
 
 
 class TracedUpdates:
@@ -115,40 +126,49 @@ class TracedUpdates:
                 self._problems.say_once(_UNTOLD)
                 self._call(step, "of gradients changed after they were recorded")
             return
-        step.optimizer = [
-            {**entry, **changed, "params": names}
-            for entry in step.optimizer
-            for changed, names in self._clipped(step, entry)
-        ]
+        found = []
+        told = {} if step.clip_norm is None else {"clip_norm": step.clip_norm}
+        ways = self._ways(step, clips)
+        for entry in step.optimizer:
+            by_way: dict[int, list[str]] = {}
+            for name in entry["params"]:
+                by_way.setdefault(ways.of.get(name, -1), []).append(name)
+            for way, names in by_way.items() or [(-1, [])]:
+                kind, changed = ways.changes.get(way, ("", told))
+                found.append({**entry, **changed, "type": entry["type"] + kind, "params": names})
+        step.optimizer = found
 
-    def _clipped(self, step: Step, entry: dict[str, Any]) -> list[tuple[dict[str, Any], list[str]]]:
-        """What the settings of a parameter group become by clipping, with the parameters that it is
-        so for."""
-        found: dict[str, tuple[dict[str, Any], list[str]]] = {}
-        for name in entry["params"]:
-            changed = self._clipped_parameter(step, entry["type"], name)
-            found.setdefault(str(changed), (changed, []))[1].append(name)
-        return list(found.values())
-
-    def _clipped_parameter(self, step: Step, kind: str, name: str) -> dict[str, Any]:
-        clips = step.clipping.of(name) if step.clipping is not None else []
-        parts = [clip for clip in clips if not clip.whole]
-        if step.clip_norm is not None and not parts:
-            return {"clip_norm": step.clip_norm}
-        if not clips:
-            return {}
-        clip = clips[0]
-        if len(clips) > 1 or step.clip_norm is not None or clip.limit is None:
-            self._problems.say_once(_ANOTHER_WAY)
-            return {"type": f"{kind} of gradients clipped in another way"}
-        if not (clip.told or (clip.whole and _has_norm(step)) or _has_all_of(step, clip)):
-            self._problems.say_once(_UNTOLD)
-            return {
-                "type": f"{kind} of gradients clipped by a norm that was not recorded",
-                "clip_norm": clip.limit,
-            }
-        whose = {} if clip.whole else {"clipped_by": clip.name}
-        return {"clip_norm": clip.limit, **whose}
+    def _ways(self, step: Step, clips: list[Clip]) -> _Ways:
+        """How the gradients of each parameter were clipped, and what readers are told of that."""
+        by_name: dict[str, list[int]] = {}
+        for number, clip in enumerate(clips):
+            for name in clip.names:
+                by_name.setdefault(name, []).append(number)
+        # A norm that was taken after some of its gradients had been clipped is not known.
+        unclear = {n for numbers in by_name.values() if len(numbers) > 1 for n in numbers}
+        if step.clip_norm is not None and not all(clip.whole for clip in clips):
+            unclear = set(range(len(clips)))
+        recorded = {key.name for key in step.recorder.records if key.kind == "main_grad"}
+        has_norm = any(
+            key.kind == "grad_norm" and key.name == GRAD_NORM for key in step.recorder.records
+        )
+        changes: dict[int, tuple[str, dict[str, Any]]] = {}
+        for number, clip in enumerate(clips):
+            if clip.whole and step.clip_norm is not None and number not in unclear:
+                changes[number] = ("", {"clip_norm": step.clip_norm})
+            elif number in unclear or clip.limit is None:
+                self._problems.say_once(_ANOTHER_WAY)
+                changes[number] = (" of gradients clipped in another way", {})
+            elif clip.told or (clip.whole and has_norm) or clip.known_from(recorded):
+                whose = {} if clip.whole else {"clipped_by": clip.name}
+                changes[number] = ("", {"clip_norm": clip.limit, **whose})
+            else:
+                self._problems.say_once(_UNTOLD)
+                why = " of gradients clipped by a norm that was not recorded"
+                changes[number] = (why, {"clip_norm": clip.limit})
+        if unclear and step.clip_norm is not None:
+            changes[-1] = (" of gradients clipped in another way", {})
+        return _Ways({name: numbers[0] for name, numbers in by_name.items()}, changes)
 
     def _gradients(self) -> dict[str, tuple[torch.Tensor, int]]:
         """The gradients of PyTorch's own, by parameter, and how often each was changed in place."""
@@ -229,15 +249,3 @@ def _is_added_entry_by_entry(gradient: torch.Tensor | None) -> bool:
     if gradient is None or gradient.layout != torch.sparse_coo:
         return False
     return not gradient.is_coalesced()
-
-
-def _has_norm(step: Step) -> bool:
-    return any(key.kind == "grad_norm" and key.name == GRAD_NORM for key in step.recorder.records)
-
-
-def _has_all_of(step: Step, clip: Clip) -> bool:
-    """Whether all gradients that made the norm were recorded, so that readers can take it."""
-    if not clip.alone:
-        return False
-    recorded = {key.name for key in step.recorder.records if key.kind == "main_grad"}
-    return clip.with_gradients <= recorded

@@ -8,8 +8,7 @@ take that of the main gradients.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -32,8 +31,7 @@ class Clip:
     with_gradients: of them, those that had a gradient.
     whole: whether the job had no other gradients then.
     name: that the norm is recorded by.
-    limit: of their L2 norm; None if they were clipped in another way, or in a way that is not
-        known.
+    limit: of their L2 norm; None if they were clipped in another way.
     alone: whether the norm is of these gradients and no others.
     norm: what torch's function was given as the norm.
     told: whether the job told the norm.
@@ -48,6 +46,10 @@ class Clip:
     norm: Any = None
     told: bool = False
 
+    def known_from(self, recorded: Set[str]) -> bool:
+        """Whether readers can take the norm: all gradients that made it were recorded."""
+        return self.alone and self.with_gradients <= recorded
+
 
 class Clipping:
     """How, and to which limits, the gradients of a step were clipped.
@@ -60,7 +62,9 @@ class Clipping:
         self._parameters = parameters
         self._before = before
         self._norm_type: Any = 2.0
-        self._gradients = 0  # how many the last norm was taken of
+        # The norm that torch's function made last, and of how many gradients.
+        self._norm: Any = None
+        self._gradients = 0
         self.clips: list[Clip] = []
 
     @contextmanager
@@ -79,46 +83,56 @@ class Clipping:
                     stack.enter_context(replaced_functions([(owner, (name,))], around))
             yield
 
-    def of(self, name: str) -> list[Clip]:
-        """What the gradient of a parameter was clipped by."""
-        return [clip for clip in self.clips if name in clip.names]
-
     def limit(self) -> float | None:
         """The limit of the norm of all gradients; None if they were clipped in another way."""
         whole = len(self.clips) == 1 and self.clips[0].whole
         return self.clips[0].limit if whole else None
 
-    def told(self, norm: Any, limit: float | None, parameters: Any = None) -> Clip | None:
-        """What was clipped by a norm that the job tells; None if that is the norm of all
-        gradients, or if torch's functions have clipped nothing by it.
+    def told(self, norm: Any, limit: float | None, parameters: Any = None) -> str:
+        """Notes a norm that the job tells, and returns the name that it is recorded by: GRAD_NORM
+        if it is of all gradients.
 
+        limit: what gradients were clipped to by it; None if they were not.
         parameters: those whose gradients the norm is of, if the job says so.
         """
         if parameters is None:
             clip = self._clipped_by(norm)
+            if clip is None or clip.whole:
+                return GRAD_NORM
         else:
-            names, whole = self._named(_listed(parameters))
+            names = self._named(_listed(parameters))
+            if not names:
+                raise TraceError("none of these parameters belongs to the traced model")
+            if self._covers(names):
+                return GRAD_NORM
             same = [clip for clip in self.clips if clip.names == names]
-            clip = same[-1] if same else self._add(names, whole)
-        if clip is None or clip.whole:
-            return None
+            if not same and limit is None:
+                return self._name(names)
+            clip = same[-1] if same else self._add(names, limit)
+        # What torch's function clipped in another way stays unknown.
+        if clip.limit is not None and limit is not None:
+            clip.limit = limit
         clip.told = True
-        # An infinite limit computes the norm without clipping.
-        if limit is not None and math.isfinite(limit):
-            clip.limit = float(limit)
-        return clip
+        return clip.name
 
     def _clipped_by(self, norm: Any) -> Clip | None:
+        """What was clipped by this very norm; None if it is another one."""
         for clip in reversed(self.clips):
             if clip.norm is norm:
                 return clip
-        equal = [clip for clip in self.clips if not clip.told and _may_be_equal(clip.norm, norm)]
-        if len(equal) > 1 and not all(clip.whole for clip in equal):
-            raise TraceError(
-                "parts of the gradients were clipped by norms of their own; say which "
-                "with tracer.grad_norm(norm, parameters=...)"
-            )
-        return equal[0] if equal else None
+        parts = [clip for clip in self.clips if not clip.whole and clip.norm is not None]
+        # The numbers of DTensors are not read: that may need all ranks.
+        if any(hasattr(one, "placements") for one in (norm, *(clip.norm for clip in parts))):
+            if parts:
+                raise TraceError(
+                    "parts of the gradients were clipped by norms of their own; say whose this one "
+                    "is with tracer.grad_norm(norm, parameters=...)"
+                )
+            return None
+        for clip in parts:
+            if not clip.told and float(clip.norm) == float(norm):
+                return clip
+        return None
 
     def _measuring(self, measure: Function) -> Function:
         @wraps(measure)
@@ -126,7 +140,8 @@ class Clipping:
             self._norm_type = norm_type
             tensors = _listed(tensors)
             self._gradients = len(tensors)
-            return measure(tensors, norm_type, *args, **kwargs)
+            self._norm = measure(tensors, norm_type, *args, **kwargs)
+            return self._norm
 
         return measured
 
@@ -135,7 +150,8 @@ class Clipping:
         def clipped(parameters: Any, max_norm: Any, total_norm: Any, *args: Any, **kw: Any) -> Any:
             if not torch.compiler.is_compiling():
                 parameters = _listed(parameters)
-                self._note(parameters, float(max_norm), total_norm)
+                known = float(self._norm_type) == 2 and float(max_norm) < float("inf")
+                self._note(parameters, float(max_norm) if known else None, total_norm)
             return clip(parameters, max_norm, total_norm, *args, **kw)
 
         return clipped
@@ -153,80 +169,62 @@ class Clipping:
     def _note(self, parameters: list[torch.Tensor], limit: float | None, norm: Any) -> None:
         """Notes that these are about to be clipped, if some of them belong to the job; their
         gradients are then recorded."""
-        names, whole = self._named(parameters)
+        names = self._named(parameters)
         if not names:
             return
         self._before()
-        if limit is not None and (float(self._norm_type) != 2 or limit == float("inf")):
-            limit = None
         last = self.clips[-1] if self.clips else None
-        if last is not None and norm is not None and last.norm is norm:
-            # One norm of all gradients, which are then clipped in several calls.
-            names |= last.names
-            self.clips.pop()
-            self._add(names, self._covers(names), limit, False, norm)
+        if last is None or norm is None or last.norm is not norm:
+            clip = self._add(names, limit, norm)
+            clip.alone = norm is self._norm and self._gradients == self._count(names)
             return
-        self._add(names, whole, limit, self._gradients == self._count(names), norm)
+        # Several calls clip by one norm.
+        self.clips.pop()
+        clip = self._add(names | last.names, limit if limit == last.limit else None, norm)
+        clip.alone = norm is self._norm and self._gradients == self._count(clip.names)
+        if last.told:
+            clip.told, clip.name, clip.whole = True, last.name, last.whole
 
-    def _add(
-        self,
-        names: frozenset[str],
-        whole: bool,
-        limit: float | None = None,
-        alone: bool = False,
-        norm: Any = None,
-    ) -> Clip:
-        having = frozenset(n for n in names if self._parameters[n].grad is not None)
-        clip = Clip(names, having, whole, self._name(names, whole), limit, alone, norm)
+    def _add(self, names: frozenset[str], limit: float | None, norm: Any = None) -> Clip:
+        whole = self._covers(names)
+        having = frozenset(name for name in names if self._parameters[name].grad is not None)
+        name = GRAD_NORM if whole else self._name(names)
+        clip = Clip(names, having, whole, name, limit, norm=norm)
         self.clips.append(clip)
         return clip
 
-    def _named(self, parameters: list[torch.Tensor]) -> tuple[frozenset[str], bool]:
-        """The names of those that belong to the job, and whether it has no other gradients."""
+    def _named(self, parameters: list[torch.Tensor]) -> frozenset[str]:
+        """The names of those that belong to the job."""
         given = {id(parameter) for parameter in parameters}
-        names = frozenset(n for n, one in self._parameters.items() if id(one) in given)
-        return names, self._covers(names)
+        return frozenset(name for name, one in self._parameters.items() if id(one) in given)
 
     def _covers(self, names: frozenset[str]) -> bool:
-        return all(n in names for n, one in self._parameters.items() if one.grad is not None)
+        """Whether no other parameter has a gradient. Frameworks may keep them elsewhere."""
+        others = [one for name, one in self._parameters.items() if name not in names]
+        if not others:
+            return True
+        some = any(one.grad is not None for one in self._parameters.values())
+        return some and all(one.grad is None for one in others)
+
+    def _name(self, names: frozenset[str]) -> str:
+        """Of the norm of a part, the same in every run: the module that holds these parameters, and
+        where it holds others, too, the first of them, such as actor[0.bias]."""
+        split = [name.split(".") for name in sorted(names)]
+        common: list[str] = []
+        for parts in zip(*split):
+            if len(set(parts)) > 1:
+                break
+            common.append(parts[0])
+        module = ".".join(common)
+        inside = {n for n in self._parameters if n == module or n.startswith(module + ".")}
+        if module and inside == names:
+            return module
+        return f"{module or GRAD_NORM}[{'.'.join(split[0][len(common) :])}]"
 
     def _count(self, names: frozenset[str]) -> int:
         """How many gradients these parameters have."""
         held = (self._parameters[name] for name in names)
         return len({id(parameter) for parameter in held if parameter.grad is not None})
-
-    def _name(self, names: frozenset[str], whole: bool) -> str:
-        """Of the norm of a part: what the names of its parameters begin with, or a number."""
-        if whole:
-            return GRAD_NORM
-        taken = {clip.name for clip in self.clips}
-        common = _common_module(names)
-        if common and common not in taken:
-            return common
-        number = 1
-        while f"{common or GRAD_NORM}[{number}]" in taken:
-            number += 1
-        return f"{common or GRAD_NORM}[{number}]"
-
-
-def _common_module(names: Iterable[str]) -> str:
-    split = [name.split(".") for name in names]
-    common = []
-    for parts in zip(*split):
-        if len(set(parts)) > 1:
-            break
-        common.append(parts[0])
-    return ".".join(common)
-
-
-def _may_be_equal(known: Any, told: Any) -> bool:
-    """Whether a norm that the job tells may be a known one. Those of DTensors are not read: that
-    may need all ranks."""
-    if known is None:
-        return False
-    if hasattr(known, "placements") or hasattr(told, "placements"):
-        return True
-    return float(known) == float(told)
 
 
 def _listed(parameters: Any) -> list[torch.Tensor]:

@@ -184,12 +184,14 @@ def record_norm(
     parameters: Iterable[torch.Tensor] | None,
 ) -> None:
     """Records the norm of the gradients of `parameters`, or of all, clipped to `limit`."""
-    clip = step.clipping.told(norm, limit, parameters) if step.clipping is not None else None
-    name = GRAD_NORM if clip is None else clip.name
-    record_value(step, "grad_norm", name, norm, placements)
     # An infinite limit computes the norm without clipping.
-    if clip is None and limit is not None and math.isfinite(limit):
-        step.clip_norm = float(limit)
+    limit = float(limit) if limit is not None and math.isfinite(limit) else None
+    name = GRAD_NORM
+    if step.clipping is not None:
+        name = step.clipping.told(norm, limit, parameters)
+    record_value(step, "grad_norm", name, norm, placements)
+    if name == GRAD_NORM and limit is not None:
+        step.clip_norm = limit
 
 
 def _record_inner_factor(step: Step, loss: torch.Tensor, placements: Placements, name: str) -> None:

@@ -81,8 +81,8 @@ def _steps_of_rows(
     offset: int,
     order: list[int],
 ) -> tuple[Step, ...] | None:
-    """The steps of a view whose strides do not divide each other, as of rows that a relative shift
-    has moved: for each dimension, those elements that fill its rows are cut out, and arranged as
+    """The steps of a view whose strides do not divide each other, such as a relative shift of rows
+    makes: for each dimension, those elements that fill its rows are cut out, and arranged as
     [rows, stride]. None if rows overlap or reach beyond the elements."""
     if offset < 0 or 0 in size:
         return None
