@@ -8,6 +8,7 @@ take that of the main gradients.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ class Clip:
     limit: of their L2 norm; None if they were clipped in another way.
     alone: whether the norm is of these gradients and no others.
     norm: what torch's function was given as the norm.
+    full: what the job made of that, where it is a DTensor.
     told: whether the job told the norm.
     """
 
@@ -44,6 +46,7 @@ class Clip:
     limit: float | None = None
     alone: bool = False
     norm: Any = None
+    full: Any = None
     told: bool = False
 
     def known_from(self, recorded: Set[str]) -> bool:
@@ -81,6 +84,10 @@ class Clipping:
             ):
                 if hasattr(owner, name):
                     stack.enter_context(replaced_functions([(owner, (name,))], around))
+            if "torch.distributed.tensor" in sys.modules:
+                tensors = sys.modules["torch.distributed.tensor"].DTensor
+                whole = [(tensors, ("full_tensor",))]
+                stack.enter_context(replaced_functions(whole, self._gathering))
             yield
 
     def limit(self) -> float | None:
@@ -118,20 +125,23 @@ class Clipping:
     def _clipped_by(self, norm: Any) -> Clip | None:
         """What was clipped by this very norm; None if it is another one."""
         for clip in reversed(self.clips):
-            if clip.norm is norm:
+            if norm is clip.norm or norm is clip.full:
                 return clip
-        parts = [clip for clip in self.clips if not clip.whole and clip.norm is not None]
-        # The numbers of DTensors are not read: that may need all ranks.
-        if any(hasattr(one, "placements") for one in (norm, *(clip.norm for clip in parts))):
-            if parts:
-                raise TraceError(
-                    "parts of the gradients were clipped by norms of their own; say whose this one "
-                    "is with tracer.grad_norm(norm, parameters=...)"
-                )
-            return None
-        for clip in parts:
-            if not clip.told and float(clip.norm) == float(norm):
+        unknown = False
+        for clip in self.clips:
+            number = clip.norm if clip.full is None else clip.full
+            if clip.whole or clip.told or number is None:
+                continue
+            # The numbers of DTensors are not read: that may need all ranks.
+            if hasattr(number, "placements") or hasattr(norm, "placements"):
+                unknown = True
+            elif float(number) == float(norm):
                 return clip
+        if unknown:
+            raise TraceError(
+                "parts of the gradients were clipped by norms of their own; say whose this one "
+                "is with tracer.grad_norm(norm, parameters=...)"
+            )
         return None
 
     def _measuring(self, measure: Function) -> Function:
@@ -144,6 +154,17 @@ class Clipping:
             return self._norm
 
         return measured
+
+    def _gathering(self, gather: Function) -> Function:
+        @wraps(gather)
+        def gathered(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            full = gather(tensor, *args, **kwargs)
+            for clip in self.clips:
+                if clip.norm is tensor:
+                    clip.full = full
+            return full
+
+        return gathered
 
     def _clipped(self, clip: Function) -> Function:
         @wraps(clip)
