@@ -21,7 +21,6 @@ _UNTOLD = (
     "tracer.grad_norm(norm, clip_norm=...), with parameters=... if it is not of all; without it "
     "the update cannot be replayed"
 )
-
 _ANOTHER_WAY = (
     "gradients are clipped by value, by another norm than L2, or several times: the updates of "
     "these parameters cannot be replayed"

@@ -34,10 +34,13 @@ def strided_steps(
     if count != total:
         steps.append(Step("reshape", (total,)))
         steps.append(Step("slice", (count,), (0, offset, offset + count, 1)))
-    steps.append(Step("reshape", sizes))
+    return (*steps, *_in_order(size, order))
+
+
+def _in_order(size: tuple[int, ...], order: list[int]) -> tuple[Step, Step]:
+    """The steps to shape `size` from elements whose dimensions have descending strides."""
     back = tuple(order.index(dim) for dim in range(len(size)))
-    steps.append(Step("permute", size, back))
-    return tuple(steps)
+    return Step("reshape", tuple(size[dim] for dim in order)), Step("permute", size, back)
 
 
 def _steps_of_grid(
@@ -68,10 +71,7 @@ def _steps_of_grid(
         cut[turn] = stop - start
         if (start, stop) != (0, extent):
             steps.append(Step("slice", tuple(cut), (turn, start, stop, 1)))
-    steps.append(Step("reshape", tuple(size[dim] for dim in order)))
-    back = tuple(order.index(dim) for dim in range(len(size)))
-    steps.append(Step("permute", size, back))
-    return tuple(steps)
+    return (*steps, *_in_order(size, order))
 
 
 def _steps_of_rows(
@@ -105,10 +105,7 @@ def _steps_of_rows(
     if shape[-1] != 1:
         where = (len(shape) - 1, offset, offset + 1, 1)
         steps.append(Step("slice", (*shape[:-1], 1), where))
-    steps.append(Step("reshape", tuple(size[dim] for dim in order)))
-    back = tuple(order.index(dim) for dim in range(len(size)))
-    steps.append(Step("permute", size, back))
-    return tuple(steps)
+    return (*steps, *_in_order(size, order))
 
 
 def _grid(total: int, strides: list[int]) -> tuple[int, ...] | None:
