@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -180,6 +181,106 @@ def test_the_model_is_looked_at_where_importing_trains_nothing(tmp_path: Path, c
     at_once = GUARDED + f"open({str(marker)!r}, 'w')\ntrain(model)\n"
     assert "importing the script would train" in model_line(at_once, tmp_path, capsys)
     assert not marker.exists()
+
+
+# What an import does -> how the line of the model goes on behind "not looked at: importing the
+# script ", and the first mark.
+ENDS = {
+    "import os\nos._exit(0)": ("✗", "ended Python with exit code 0"),
+    "import os\nos._exit(1)": ("✗", "ended Python with exit code 1"),
+    "import sys\nsys.exit()": ("✗", "fails: SystemExit: "),
+    "raise SystemExit(0)": ("✗", "fails: SystemExit: 0"),
+    "raise SystemExit(3)": ("✗", "fails: SystemExit: 3"),
+    "while True: pass": ("✗", "has not ended after 4 s, and was ended"),
+    "import os, time\nos.close(1); os.close(2); time.sleep(1e6)": ("✗", "has not ended after"),
+    "import ctypes\nctypes.string_at(0)": ("✗", "ended Python by SIGSEGV"),
+    "import os\nos.kill(os.getpid(), 9)": ("✗", "ended Python by SIGKILL"),
+    "import os\nprint('{\"models\": []}', flush=True); os._exit(0)": (
+        "✗",
+        'ended Python with exit code 0; the last line that it printed: {"models": []}',
+    ),
+    "import os\nif os.fork(): os._exit(0)": ("✗", "ended Python with exit code 0"),
+    "input('go on? ')": ("–", "fails: EOFError: EOF when reading a line"),
+    "import argparse\np = argparse.ArgumentParser(); p.add_argument('data'); p.parse_args()": (
+        "–",
+        "fails: SystemExit: 2",
+    ),
+    "import no_such_package": ("–", "fails (no_such_package cannot be found): ModuleNotFoundError"),
+    "raise RuntimeError('no GPU')": ("–", "fails: RuntimeError: no GPU"),
+}
+
+
+@pytest.mark.parametrize("first", ENDS, ids=range(len(ENDS)))
+def test_an_import_that_ends_is_told(first: str, tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("ttrace_torch.doctor.imported._LIMIT_SECONDS", 4.0)
+    path = tmp_path / "train.py"
+    path.write_text(f"{first}\n{patched(GUARDED)}")
+    code = main(["doctor", str(path)])
+    headline, *lines = capsys.readouterr().out.splitlines()
+    mark, told = ENDS[first]
+    (line,) = (line for line in lines if line[4:9] == "model")
+    assert line.startswith(f"  {mark} model      not looked at: importing the script {told}")
+    assert code == (1 if mark == "✗" else 0)
+    assert headline.startswith("NOT READY" if mark == "✗" else "READY")
+
+
+# What an import does besides, and still makes its model.
+GOES_ON = {
+    "prints": "print('x' * 10_000_000 + '{\"models\": []}')\nimport beside\nassert beside.here",
+    "folder": "import os, tempfile, torch\nos.chdir(tempfile.mkdtemp()); os.rmdir(os.getcwd())",
+    "thread": "import threading, time\nthreading.Thread(target=time.sleep, args=[1e3]).start()",
+    "fork": "import os\nos.fork()\nos.closerange(0, 256)",
+    "arguments": "import argparse, sys\nassert argparse.ArgumentParser().parse_args()",
+}
+
+
+@pytest.mark.parametrize("first", GOES_ON.values(), ids=GOES_ON)
+def test_an_import_that_goes_on_is_looked_at(first: str, tmp_path: Path, capsys) -> None:
+    (tmp_path / "beside.py").write_text("here = True\n")
+    line = model_line(f"{first}\n{GUARDED}", tmp_path, capsys)
+    assert line == "  ✓ model      model, a Sequential of 5 parameters"
+
+
+def test_no_process_is_left(tmp_path: Path, capsys) -> None:
+    marker = tmp_path / "children"
+    first = (
+        "import os, subprocess\nif not os.fork():\n    while True: pass\n"
+        "found = [subprocess.Popen(['sleep', '1000']).pid for _ in range(5)]\n"
+        f"open({str(marker)!r}, 'w').write(' '.join(map(str, found)))\nos._exit(0)\n"
+    )
+    model_line(first + GUARDED, tmp_path, capsys)
+    left = {Path("/proc", child, "stat") for child in marker.read_text().split()}
+    until = time.monotonic() + 10
+    while left and time.monotonic() < until:
+        # Whoever took them over may leave them as zombies.
+        left = {path for path in left if path.exists() and ") Z" not in path.read_text()}
+    assert not left
+
+
+@pytest.mark.parametrize(
+    ("test", "guards"),
+    [
+        ('if __name__ == "__main__":', True),
+        ('if "__main__" == __name__:', True),
+        ('if __name__ == "__main__" and torch:', True),
+        ('if not __name__ != "__main__":', True),
+        ('if __name__ != "__main__":\n\tpass\nelse:', True),
+        ('if __name__ == "__main__" or torch:', False),
+        ('if __name__ != "__main__":', False),
+        ('if not __name__ == "__main__":', False),
+        ('if "__main__" == "x":', False),
+        ('if "__main__" == "__main__":', False),
+        ('if __name__ == "main":', False),
+        ('if "__main__":', False),
+        ('if str("__main__"):', False),
+        ('if __name__ == "__main__":\n\tpass\nelse:', False),
+    ],
+)
+def test_a_guard_holds_back_what_imports_would_run(test: str, guards: bool) -> None:
+    text = GUARDED.replace('if __name__ == "__main__":', test)
+    assert Script(text, "train.py").has_guard() is guards
+    beside = text.replace("\ttrain(model)", "\tpass") + "train(model)\n"
+    assert not Script(beside, "train.py").has_guard()
 
 
 def test_what_is_no_script(tmp_path: Path, capsys) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import io
-import runpy
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,9 +11,8 @@ from typing import NamedTuple
 
 import torch
 
-from ttrace_torch.base.names import ModelNames
-from ttrace_torch.checks import active_dropout
 from ttrace_torch.compare.program import find_program
+from ttrace_torch.doctor.imported import NoAnswerError, answer_of
 from ttrace_torch.doctor.script import Script, UnclearScript
 from ttrace_torch.private_names import PRIVATE_NAMES, is_there
 from ttrace_torch.version import __version__
@@ -121,27 +117,27 @@ def _model(script: Script, path: Path) -> Found:
     if not script.has_guard():
         why = 'without `if __name__ == "__main__":` importing the script would train'
         return Found(_NOTE, "model", f"not looked at: {why}")
-    lacking = sorted(name for name in script.imports() if importlib.util.find_spec(name) is None)
-    sys.path.insert(0, str(path.parent))
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            made = runpy.run_path(str(path), run_name="ttrace_doctor")
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
+        answer = answer_of(path)
+    except NoAnswerError as reason:
+        return Found(_WRONG, "model", f"not looked at: importing the script {reason}")
+    if "error" in answer:
+        lacking = sorted(filter(_is_lacking, script.imports()))
         names = f" ({', '.join(lacking)} cannot be found)" if lacking else ""
-        said = f"{type(error).__name__}: {error}"
-        return Found(_NOTE, "model", f"not looked at: importing the script fails{names}: {said}")
-    finally:
-        sys.path.remove(str(path.parent))
-    models = {n: value for n, value in made.items() if isinstance(value, torch.nn.Module)}
-    if not models:
+        said = f"importing the script fails{names}: {answer['error']}"
+        return Found(_WRONG if answer["ended"] else _NOTE, "model", f"not looked at: {said}")
+    if not answer["models"]:
         return Found(_NOTE, "model", "not looked at: the script makes none when it is imported")
-    name, model = max(models.items(), key=lambda one: sum(p.numel() for p in one[1].parameters()))
-    count = sum(p.numel() for p in model.parameters())
-    random = active_dropout(ModelNames.of(model))
+    name, kind, count, random = max(answer["models"], key=lambda one: one[2])
     if random:
         shown = ", ".join(random[:3]) + (f" and {len(random) - 3} more" if len(random) > 3 else "")
         text = f"{name}: dropout is active in {shown}; set it to 0 in traced runs, all of them"
         return Found(_WRONG, "model", text)
-    return Found(_FINE, "model", f"{name}, a {type(model).__name__} of {count:,} parameters")
+    return Found(_FINE, "model", f"{name}, a {kind} of {count:,} parameters")
+
+
+def _is_lacking(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is None
+    except (ImportError, ValueError):
+        return False

@@ -11,6 +11,8 @@ import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+# The __name__ of the script while it is looked at.
+IMPORTED_AS = "ttrace_doctor"
 _WRAPPERS = {"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP"}
 _IMPORT = "import ttrace_torch as tt"
 
@@ -74,10 +76,7 @@ class Script:
 
     def has_guard(self) -> bool:
         """Whether it trains only as the main program, so that importing it trains nothing."""
-        guarded = any(
-            isinstance(node, ast.If) and "__main__" in ast.unparse(node.test)
-            for node in self._tree.body
-        )
+        guarded = any(isinstance(node, ast.If) and _guards(node) for node in self._tree.body)
         at_once = [call for call in self._calls() if not self._is_held_back(call)]
         return guarded and not any(
             _called(call) in ("backward", "train", "init_process_group") for call in at_once
@@ -252,7 +251,11 @@ class Script:
         while (parent := self._parents.get(node)) is not None:
             if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
                 return True
-            if isinstance(parent, ast.If) and "__main__" in ast.unparse(parent.test):
+            if (
+                isinstance(parent, ast.If)
+                and node is not parent.test
+                and _test(parent.test, IMPORTED_AS) is (node not in parent.body)
+            ):
                 return True
             node = parent
         return False
@@ -280,6 +283,38 @@ def _called(call: ast.Call, whole: bool = False) -> str:
     """The name of the called function: "trace", or whole, "tt.trace"."""
     name = ast.unparse(call.func) if isinstance(call.func, (ast.Name, ast.Attribute)) else ""
     return name if whole else name.rpartition(".")[2]
+
+
+def _guards(node: ast.If) -> bool:
+    """Whether importing leaves out a branch that the main program may take."""
+    imported, main = _test(node.test, IMPORTED_AS), _test(node.test, "__main__")
+    return imported is not None and imported is not main and (not imported or bool(node.orelse))
+
+
+def _test(node: ast.expr, name: str) -> bool | None:
+    """What a condition is in a module of that name; None if that depends on anything else."""
+    if isinstance(node, ast.BoolOp):
+        values = [_test(value, name) for value in node.values]
+        deciding = isinstance(node.op, ast.Or)
+        if deciding in values:
+            return deciding
+        return None if None in values else not deciding
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        value = _test(node.operand, name)
+        return None if value is None else not value
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+        sides = [_text(side, name) for side in (node.left, *node.comparators)]
+        if len(sides) == 2 and None not in sides:
+            return (sides[0] == sides[1]) is isinstance(node.ops[0], ast.Eq)
+    return bool(node.value) if isinstance(node, ast.Constant) else None
+
+
+def _text(node: ast.expr, name: str) -> str | None:
+    """The text that an expression is in a module of that name, if it is `__name__` or a literal."""
+    if isinstance(node, ast.Name) and node.id == "__name__":
+        return name
+    known = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return str(ast.literal_eval(node)) if known else None
 
 
 def _loss_of(backward: ast.Call) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import functools
 import gc
@@ -27,11 +26,11 @@ import torch
 from torch import distributed
 
 from ttrace_torch import variables
+from ttrace_torch.base.child import die_with_parent, how_it_ended
 from ttrace_torch.matrix.errors import MatrixError
 
 # What the others get to end by themselves, once a rank has died.
 _GRACE = 3.0
-_SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _LOOPBACK = "/sys/class/net/lo"
 # Frames of an error that a reader wants are not those of torch.
 _LIBRARIES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}ttrace_torch{os.sep}matrix{os.sep}")
@@ -184,8 +183,8 @@ def _answers(places: Sequence[Place], died: Mapping[int, int], late: Sequence[in
     for rank, code in died.items():
         if rank not in told:
             raise MatrixError(
-                f"rank {rank} died{_cause(code)} before it had finished; the other ranks were "
-                f"ended{_see(places[rank])}"
+                f"rank {rank} died{how_it_ended(code)} before it had finished; the other ranks "
+                f"were ended{_see(places[rank])}"
             )
     errors = [(rank, answer) for rank, answer in told.items() if "error" in answer]
     if errors:
@@ -212,14 +211,6 @@ def _ranks(late: Sequence[int], ranks: int) -> str:
     return f"rank {late[0]}" if len(late) == 1 else f"ranks {', '.join(map(str, late))}"
 
 
-def _cause(exitcode: int) -> str:
-    if exitcode >= 0:
-        return f" with exit code {exitcode}"
-    with suppress(ValueError):
-        return f" by {signal.Signals(-exitcode).name}"
-    return f" by signal {-exitcode}"
-
-
 def _see(place: Place, is_ours: bool = False) -> str:
     return "" if is_ours else f" ({place.log})"
 
@@ -227,7 +218,7 @@ def _see(place: Place, is_ours: bool = False) -> str:
 def _run_rank(place: Place, task: Task, arguments: tuple[Any, ...]) -> None:
     """The life of one rank, in its own process."""
     os.setsid()
-    _die_with_parent()
+    die_with_parent()
     # Keeps the garbage collector from destroying objects that were forked from the parent.
     gc.freeze()
     _print_to(place.log)
@@ -261,12 +252,6 @@ def _run_rank(place: Place, task: Task, arguments: tuple[Any, ...]) -> None:
     if distributed.is_initialized():
         distributed.destroy_process_group()
     os._exit(0)
-
-
-def _die_with_parent() -> None:
-    """No rank outlives a matrix that was killed, where the system (Linux) can see to it."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def _join(place: Place) -> None:
