@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
+#include "base/strict_json.h"
 #include "base/text.h"
 #include "specification/describe.h"
 #include "specification/primitives/shape_rules.h"
@@ -40,9 +41,10 @@ std::string describe_slip(const TensorEntry& entry, const specification::Specifi
         continue;
       }
       if (!specification::fits(specified.shape, shape)) continue;
-      const std::string fits = base::concat("{\"name\": \"", entry.key.name, "\", \"kind\": \"",
-                                            kind_name(entry.key.kind), "\", \"placements\": {\"",
-                                            axis.name, "\": ", json_text(fitting), "}}");
+      const std::string fits =
+          base::concat(R"({"name": )", base::json_string(entry.key.name), R"(, "kind": )",
+                       base::json_string(kind_name(entry.key.kind)), R"(, "placements": {)",
+                       base::json_string(axis.name), ": ", json_text(fitting), "}}");
       return base::render(
           {"{tensor} is declared {declared} over {axis}, {shape}, and the specification has "
            "{specified}: its layout looks wrong; it fits if declared as {fits} (--layout)",

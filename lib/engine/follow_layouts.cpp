@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/strict_json.h"
 #include "base/text.h"
 #include "trace/placement.h"
 
@@ -60,10 +61,11 @@ bool declared_alike(const trace::TensorEntry& a, const trace::TensorEntry& b) {
 }
 
 std::string rule_text(const Slip& slip, const std::set<trace::Kind>& kinds) {
-  std::string text = base::concat(R"({"name": ")", slip.declared().key.name, R"(", "kind": [)");
+  std::string text =
+      base::concat(R"({"name": )", base::json_string(slip.declared().key.name), R"(, "kind": [)");
   const char* between = "";
   for (const trace::Kind kind : kinds) {
-    text += base::concat(between, "\"", kind_name(kind), "\"");
+    text += base::concat(between, base::json_string(kind_name(kind)));
     between = ", ";
   }
   text += R"(], "placements": {)";
@@ -71,7 +73,7 @@ std::string rule_text(const Slip& slip, const std::set<trace::Kind>& kinds) {
   for (const auto& [axis, placement] : slip.fitting().placements) {
     const auto declared = slip.declared().placements.find(axis);
     if (declared != slip.declared().placements.end() && declared->second == placement) continue;
-    text += base::concat(between, "\"", axis, "\": ", json_text(placement));
+    text += base::concat(between, base::json_string(axis), ": ", json_text(placement));
     between = ", ";
   }
   return text + "}}";

@@ -163,3 +163,23 @@ def test_the_trace_itself_is_not_changed(ttrace: Run, tmp_path: Path) -> None:
     ttrace("lint", run, "--layout", rules)
     ttrace("compare", run, run, "--layout", rules)
     assert {path: path.read_bytes() for path in run.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["fc.weight", 'a"b', "a\\b", '", "x": "', "{é}: [1]"])
+@pytest.mark.parametrize("axis", ["tp", 't"p\\'])
+def test_the_rule_of_a_layout_that_was_followed_is_json(
+    ttrace: Run, tmp_path: Path, name: str, axis: str
+) -> None:
+    whole = np.random.default_rng(0).normal(size=(12, 2)).astype("f4")
+    reference = write_single(tmp_path / "ref.h5", [(entry(name, whole.shape), whole)])
+    described = entry(name, (6, 2))
+    parts = {0: whole[:6], 1: whole[6:]}
+    run = write_run(tmp_path / "run", {"": mesh(**{axis: 2})}, 2, [(described, parts)])
+    report = tmp_path / "report.json"
+    assert ttrace("compare", reference, run, "--json", report).returncode == DIVERGED
+    (followed,) = json.loads(report.read_text())["followed_layouts"]
+    rule = json.loads(followed["rule"])
+    assert (rule["name"], rule["placements"]) == (name, {axis: {"shard": 0}})
+    check_match(ttrace("compare", reference, run, "--layout", rules_file(tmp_path, rule)), 1)
+    located = ttrace("localize", reference, run, "--report", report)
+    assert located.returncode == DIVERGED, located.stderr

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/strict_json.h"
 #include "base/text.h"
 #include "localize/causes/trial.h"
 
@@ -50,8 +51,9 @@ std::vector<trace::Placement> others_like(const trace::Placement& declared, std:
 std::string rule_of(const trace::TensorEntry& entry, const Alternative& other,
                     const tensor::Shape* shape) {
   return base::concat(
-      R"({"name": ")", entry.key.name, R"(", "kind": ")", kind_name(entry.key.kind),
-      R"(", "placements": {")", other.axis, R"(": )", json_text(other.placement), "}",
+      R"({"name": )", base::json_string(entry.key.name), R"(, "kind": )",
+      base::json_string(kind_name(entry.key.kind)), R"(, "placements": {)",
+      base::json_string(other.axis), ": ", json_text(other.placement), "}",
       shape != nullptr ? base::concat(R"(, "shape": )", tensor::to_string(*shape)) : std::string(),
       "}");
 }
