@@ -20,6 +20,8 @@ from support.ttrace_cli import (
     ttrace_binary,
 )
 
+from ttrace_torch.ray import state_of
+
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None,
     reason="Ray is not installed in this environment (pip install ray)",
@@ -113,6 +115,37 @@ def test_wrong_arguments(arguments: list[str], reason: str) -> None:
     done = on_ray(*arguments)
     assert done.returncode == UNUSABLE
     assert done.stderr.startswith(f"ttrace_torch.ray: {reason}")
+
+
+@pytest.mark.parametrize("name", ["rank_00001.h5", "rank_00001.safetensors", "rank_123456.zarr"])
+@pytest.mark.parametrize("change", ["absent", "shorter", "older"])
+def test_a_node_that_lacks_a_file_is_seen(tmp_path: Path, name: str, change: str) -> None:
+    names = ["manifest.json", "rank_00000.h5", name]
+    for folder in ("here", "there"):
+        (tmp_path / folder / "run").mkdir(parents=True)
+        for one in names:
+            (tmp_path / folder / "run" / one).write_text("of the trace")
+            os.utime(tmp_path / folder / "run" / one, (1, 1))
+    here, there = (seen_in(tmp_path / folder) for folder in ("here", "there"))
+    assert here == there and {Path(path).name for path in here} == set(names)
+    changed = tmp_path / "there" / "run" / name
+    if change == "absent":
+        changed.unlink()
+    elif change == "shorter":
+        changed.write_text("of")
+    else:
+        os.utime(changed, (2, 2))
+    lacking = set(here.items()) - set(seen_in(tmp_path / "there").items())
+    assert {Path(path).name for path, _ in lacking} == {name}
+
+
+def seen_in(folder: Path) -> dict[str, tuple[int, int]]:
+    """What a node sees of the run in a folder. Files that are no part of a trace do not matter."""
+    (folder / "run" / "rank_00000.h5.tmp").write_text(folder.name)
+    (folder / "run" / "report.json").write_text(folder.name)
+    (folder / "run" / "rank_00000.log.1").write_text(folder.name)
+    found = state_of(["run"], str(folder))
+    return {str(Path(path).relative_to(folder)): facts for path, facts in found.items()}
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is installed here")

@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import itertools
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -64,12 +65,16 @@ def state_of(traces: Sequence[str], folder: str) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for trace in traces:
         path = Path(folder) / trace
-        inside = sorted(path.glob("*.h5")) + [path / "manifest.json"] if path.is_dir() else [path]
-        for file in inside:
+        for file in filter(_is_of_trace, path.iterdir()) if path.is_dir() else [path]:
             if file.is_file():
                 facts = file.stat()
                 found[str(file)] = (facts.st_size, facts.st_mtime_ns)
     return found
+
+
+def _is_of_trace(file: Path) -> bool:
+    """Whether a file of a run's folder is part of the trace, of whatever storage."""
+    return file.name == "manifest.json" or re.fullmatch(r"rank_\d+\.\w+", file.name) is not None
 
 
 def do_part(work: Work, part: int) -> Done:
