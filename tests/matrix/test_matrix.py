@@ -8,11 +8,13 @@ import threading
 import time
 from pathlib import Path
 
+import h5py
 import pytest
 from torch import nn
 
 from matrix import small
 from ttrace_torch.matrix.processes import run_ranks, start_method
+from ttrace_torch.matrix.reference import cached_reference
 from ttrace_torch.testing import MatrixError, assert_equivalent
 
 LAYOUTS = ["ddp2", "fsdp4", "fsdp2+tp2", "tp2+sp", "pp2:1f1b"]
@@ -86,11 +88,56 @@ def test_another_job_has_another_reference(healthy, cache, changed):
     assert "made now" in again.notes[0][1]
 
 
+def changes_values(entry):
+    with h5py.File(entry / "reference.h5", "r+") as file:
+        file["step_000000/loss/loss"][...] *= 2
+
+
+def changes_tolerance(entry):
+    text = (entry / "tolerance.json").read_text()
+    changed = text.replace("1", "9", 1)
+    assert changed != text
+    (entry / "tolerance.json").write_text(changed)
+
+
+def changes_facts(entry):
+    said = json.loads((entry / "facts.json").read_text())
+    said["of"]["seeds"] = [7, 7]
+    (entry / "facts.json").write_text(json.dumps(said))
+
+
+def forgets_files(entry):
+    said = json.loads((entry / "facts.json").read_text())
+    (entry / "facts.json").write_text(json.dumps({**said, "files": {}}))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        None,
+        changes_values,
+        changes_tolerance,
+        changes_facts,
+        forgets_files,
+        lambda entry: (entry / "reference.h5").write_bytes(b""),
+        lambda entry: (entry / "tolerance.json").unlink(),
+        lambda entry: (entry / "facts.json").write_text("{"),
+    ],
+)
+def test_a_damaged_reference_is_not_taken(healthy, tmp_path, damage):
+    made = Path(healthy.notes[0][1].rsplit(": ")[-1]).parent
+    shutil.copytree(made, tmp_path / made.name)
+    if damage is not None:
+        damage(tmp_path / made.name)
+    taken = cached_reference(tmp_path, made.name)
+    assert (taken is None) == (damage is not None)
+
+
 def test_a_damaged_reference_is_made_again(healthy, tmp_path):
     kept, made = tmp_path / "cache", Path(healthy.notes[0][1].rsplit(": ")[-1]).parent
     entry = kept / made.name
     shutil.copytree(made, entry)
-    (entry / "reference.h5").write_bytes(b"")
+    changes_values(entry)
     again = assert_equivalent(**given(kept, layouts=["ddp1"]))
     assert "made now" in again.notes[0][1]
     assert [path.name for path in kept.iterdir()] == [entry.name]

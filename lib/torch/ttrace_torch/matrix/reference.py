@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -110,7 +111,7 @@ def finish_reference(
     calibrate(work / TRACE, runs)
     for run in runs:
         run.unlink()
-    files = {f.name: f.stat().st_size for f in sorted(work.iterdir()) if f.suffix != ".log"}
+    files = {f.name: _checksum(f) for f in sorted(work.iterdir()) if f.suffix != ".log"}
     files.pop("rank_0.json", None)
     said = {"made": time.time(), "files": files, "of": facts}
     said["activations"] = _activations(work / TRACE)
@@ -143,12 +144,21 @@ def _make(place: Place, job: Job, work: Path, cache: Path | None, noise: int) ->
 
 
 def _is_whole(entry: Path) -> bool:
-    """Whether a cached reference has all of its files, in their sizes."""
+    """Whether a cached reference has what it was kept with: its files, and what it was made of."""
     try:
         said = json.loads((entry / _FACTS).read_text(encoding="utf-8"))
-        return all((entry / n).stat().st_size == size for n, size in said["files"].items())
+        whole = {TRACE, _TOLERANCE} <= set(said["files"]) and key_of(said["of"]) == entry.name
+        return whole and all(_checksum(entry / n) == sum for n, sum in said["files"].items())
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return False
+
+
+def _checksum(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def _read(entry: Path, cached: bool) -> Reference:
