@@ -46,8 +46,8 @@ void add_report_diff_command(CLI::App& report, Action& action) {
                 "one screen, or its first line alone");
   answer.choice("--color", flags->answer.colour, {"auto", "always", "never"}, "when to use colour");
   command->footer(
-      "Exit codes: 0 nothing newly diverged, 1 something is, 2 usage or unreadable report, 3 that\n"
-      "cannot be said.");
+      "Exit codes: 0 nothing new, 1 something diverged newly or in another way, 2 usage or\n"
+      "unreadable report, 3 that cannot be said, or less was checked.");
   command->callback([flags, &action] { action = [flags] { return run_report_diff(*flags); }; });
 }
 

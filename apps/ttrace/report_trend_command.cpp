@@ -35,7 +35,7 @@ int run_report_trend(const ReportTrendFlags& flags) {
                          report::write_trend(trend, style, out);
                        },
                        {},
-                       0});
+                       trend.exit_code()});
 }
 
 }  // namespace
@@ -49,7 +49,9 @@ void add_report_trend_command(CLI::App& report, Action& action) {
   flags->answer.add_files_to(*command, false);
   FlagGroup(*command, kAnswer).flag("--all", flags->answer.all, "every tensor, not the worst ten");
   add_colour_flag(*command, flags->answer.colour);
-  command->footer("Exit codes: 0 shown, 2 usage or unreadable report.");
+  command->footer(
+      "Exit codes: 0 shown, 2 usage or unreadable report, 3 the last night checked less than one\n"
+      "before it.");
   command->callback([flags, &action] { action = [flags] { return run_report_trend(*flags); }; });
 }
 

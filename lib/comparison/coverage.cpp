@@ -36,6 +36,12 @@ void Tally::add(const TensorComparison& result) {
   if (tensors++ == 0 || (result.incomplete && !first->incomplete)) first = &result;
 }
 
+bool are_too_many_gradients(std::uint64_t unchecked, std::uint64_t all) {
+  return unchecked > 0 && 10 * unchecked >= all;
+}
+
+bool are_most(std::uint64_t unchecked, std::uint64_t all) { return 2 * unchecked > all; }
+
 bool is_mostly_not_finite(const TensorComparison& result) {
   if (!result.comparison) return false;
   const measure::TileStats& stats = result.comparison->measurement.total;

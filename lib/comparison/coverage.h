@@ -55,6 +55,11 @@ struct Coverage {
 // Counts the results of `report`, which must outlive the value returned.
 Coverage coverage_of(const CompareReport& report);
 
+// Whether a comparison that left so many unchecked says nothing of the step: a tenth of the main
+// gradients; more than half of the tensors that the step computes.
+bool are_too_many_gradients(std::uint64_t unchecked, std::uint64_t all);
+bool are_most(std::uint64_t unchecked, std::uint64_t all);
+
 // Whether more than half of the values are not finite, the same ones on both sides.
 bool is_mostly_not_finite(const TensorComparison& result);
 // Whether such values are expected: a loss scaler skipped the step because of them in both runs.

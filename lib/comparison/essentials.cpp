@@ -114,7 +114,7 @@ std::string essentials_unchecked(const CompareReport& report) {
                      {{"tensor", to_string(result.key)}, {"reason", reason_of(result)}}});
     }
   }
-  if (unchecked_gradients == 0 || 10 * unchecked_gradients < gradients) return "";
+  if (!are_too_many_gradients(unchecked_gradients, gradients)) return "";
   const std::string why =
       incomplete != nullptr
           ? incomplete->reason

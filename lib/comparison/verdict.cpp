@@ -128,7 +128,7 @@ struct Doubt {
 // computes says nothing about the step.
 std::string mostly_unchecked(const CompareReport& out) {
   const Coverage coverage = coverage_of(out);
-  if (2 * coverage.computed_unchecked <= coverage.computed) return "";
+  if (!are_most(coverage.computed_unchecked, coverage.computed)) return "";
   return render({"{unchecked} of {computed:tensor} that the step computes were not checked",
                  {{"unchecked", coverage.computed_unchecked}, {"computed", coverage.computed}}});
 }

@@ -96,7 +96,8 @@ Case case_of_verdict(const PageAnswer& answer) {
                     answer.verdict == "nothing to explain" || answer.verdict == "nothing new" ||
                     answer.verdict == "trend";
   const bool good = fine && answer.exit_code == 0;  // a known difference may have expired
-  if (!good) verdict.result = answer.verdict == "inconclusive" ? "error" : "failure";
+  const bool undecided = answer.verdict == "inconclusive" || (fine && answer.exit_code == 3);
+  if (!good) verdict.result = undecided ? "error" : "failure";
   verdict.type = answer.verdict;
   verdict.message = answer.headline;
   for (const PageFinding& finding : answer.findings) {

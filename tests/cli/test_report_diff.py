@@ -36,6 +36,7 @@ def nights(ttrace: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
 def edited(file: Path, to: Path, edit: Callable[[Json], object]) -> Path:
     report = json.loads(file.read_text())
     edit(report)
+    report["counts"]["total"] = len(report["results"])
     to.write_text(json.dumps(report))
     return to
 
@@ -190,6 +191,10 @@ def test_what_cannot_be_read_is_refused(
         good, tmp_path / "twice.json", lambda r: r["results"].append(copy.copy(r["results"][0]))
     )
     check_refused(ttrace("report", "diff", good, twice), twice, "twice")
+    cut = tmp_path / "cut.json"
+    report = json.loads(good.read_text())
+    cut.write_text(json.dumps({**report, "results": report["results"][:3]}))
+    check_refused(ttrace("report", "diff", good, cut), cut, "/counts/total", "results, 3")
     check_refused(ttrace("report", "diff", good, good, "--json", good), "name the same file")
 
 

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/text.h"
+#include "report/nights/less_checked.h"
+#include "report/nights/otherwise.h"
 #include "report/screen.h"
 
 namespace ttrace::report {
@@ -24,14 +26,6 @@ constexpr std::string_view kSkipped = "skipped_by_rule";
 
 std::vector<ChangedTensor>& list_of(Change change, NightDiff& diff) {
   return diff.tensors[static_cast<std::size_t>(change)];
-}
-
-// Whether a share of the tolerance moved upwards: by a quarter of itself and by 0.05.
-bool rose(double from, double to) {
-  constexpr double kLeastFactor = 1.25;
-  constexpr double kLeast = 0.05;
-  if (std::isinf(to)) return !std::isinf(from);
-  return to >= kLeastFactor * from && to - from >= kLeast;
 }
 
 double or_infinite(double used) {
@@ -54,7 +48,8 @@ Change newly(const NightTensor& tensor) {
   return tensor.known ? Change::kNewlyKnown : Change::kNewlyDiverged;
 }
 
-void compare_both(const NightTensor& older, const NightTensor& newer, NightDiff& diff) {
+void compare_both(const NightTensor& older, const NightTensor& newer, const Otherwise& otherwise,
+                  NightDiff& diff) {
   ++diff.in_common;
   const auto add = [&](Change change) { add_change(&older, &newer, change, diff); };
   if (newer.fate == Fate::kWrong && older.fate != Fate::kWrong) return add(newly(newer));
@@ -67,7 +62,15 @@ void compare_both(const NightTensor& older, const NightTensor& newer, NightDiff&
   }
   if (older.fate == Fate::kWrong && newer.fate == Fate::kRight) return add(Change::kHealed);
   if (older.fate != newer.fate) return;  // checked now
-  diff.diverged_in_both += newer.fate == Fate::kWrong ? 1 : 0;
+  if (newer.fate == Fate::kWrong) {
+    ++diff.diverged_in_both;
+    std::string why = newer.known ? "" : otherwise.why(older, newer);
+    if (!why.empty()) {
+      add(Change::kOtherwise);
+      list_of(Change::kOtherwise, diff).back().why = std::move(why);
+      return;
+    }
+  }
   if (!older.used || !newer.used) return;
   const double before = or_infinite(*older.used);
   const double now = or_infinite(*newer.used);
@@ -97,12 +100,13 @@ void compare_old(const NightTensor& older, NightDiff& diff) {
 }
 
 void compare_tensors(NightDiff& diff) {
+  const Otherwise otherwise(diff.older, diff.newer);
   for (const NightTensor& newer : diff.newer.tensors) {
     const NightTensor* const older = diff.older.find(newer.id);
     if (older == nullptr) {
       compare_new(newer, diff);
     } else {
-      compare_both(*older, newer, diff);
+      compare_both(*older, newer, otherwise, diff);
     }
   }
   for (const NightTensor& older : diff.older.tensors) {
@@ -133,18 +137,25 @@ std::map<std::string, const NightFinding*> by_member(const Night& night) {
 }
 
 void compare_findings(NightDiff& diff) {
-  std::set<std::string> newly;
-  for (const ChangedTensor& tensor : diff.of(Change::kNewlyDiverged)) newly.insert(tensor.id);
+  const auto ids_of = [&diff](Change change) {
+    std::set<std::string> ids;
+    for (const ChangedTensor& tensor : diff.of(change)) ids.insert(tensor.id);
+    return ids;
+  };
+  const std::set<std::string> newly = ids_of(Change::kNewlyDiverged);
+  const std::set<std::string> otherwise = ids_of(Change::kOtherwise);
   const auto older = by_member(diff.older);
   for (const NightFinding& finding : diff.newer.findings) {
     ChangedFinding changed{FindingStatus::kSame, finding.id, finding.headline,
                            finding.members.size()};
     for (const std::string& member : finding.members) {
       changed.newly_diverged += newly.contains(member) ? 1 : 0;
+      changed.otherwise += otherwise.contains(member) ? 1 : 0;
     }
     const NightFinding* const before = most_alike(finding.members, older);
     if (before != nullptr) {
       changed.before = before->id;
+      if (changed.otherwise > 0) changed.status = FindingStatus::kChanged;
     } else {
       changed.status = changed.newly_diverged > 0 ? FindingStatus::kNew : FindingStatus::kUncovered;
     }
@@ -218,7 +229,8 @@ std::uint64_t lost_from_sight(const NightDiff& diff) {
 }
 
 void decide_on_news(NightDiff& diff) {
-  if (!diff.of(Change::kNewlyDiverged).empty() || !diff.newer.expired.empty()) {
+  if (!diff.of(Change::kNewlyDiverged).empty() || !diff.of(Change::kOtherwise).empty() ||
+      !diff.newer.expired.empty()) {
     diff.exit_code = 1;
     return;
   }
@@ -229,6 +241,8 @@ void decide_on_news(NightDiff& diff) {
   } else if (diff.newer.verdict == "inconclusive") {
     diff.why = concat("nothing newly diverged, but the newer report is inconclusive: ",
                       cut_at_word(diff.newer.headline, kMostOfHeadline));
+  } else if (const std::string less = less_checked(diff.older, diff.newer); !less.empty()) {
+    diff.why = concat("nothing newly diverged, but ", less);
   } else if (const std::uint64_t lost = lost_from_sight(diff); lost > 0) {
     diff.why =
         concat("nothing newly diverged, but ", base::plural(lost, "tensor"), " that had diverged ",
@@ -242,13 +256,14 @@ void decide_on_news(NightDiff& diff) {
 
 std::string_view change_name(Change change) {
   constexpr std::array<std::string_view, kAllChanges.size()> kNames{
-      "newly_diverged",    "newly_known", "healed",   "worse", "better",
-      "no_longer_checked", "vanished",    "appeared", "untold"};
+      "newly_diverged", "diverged_otherwise", "newly_known", "healed",   "worse",
+      "better",         "no_longer_checked",  "vanished",    "appeared", "untold"};
   return kNames.at(static_cast<std::size_t>(change));
 }
 
 std::string_view status_name(FindingStatus status) {
-  constexpr std::array<std::string_view, 5> kNames{"new", "same", "uncovered", "healed", "gone"};
+  constexpr std::array<std::string_view, 6> kNames{"new",       "same",   "changed",
+                                                   "uncovered", "healed", "gone"};
   return kNames.at(static_cast<std::size_t>(status));
 }
 
@@ -265,8 +280,13 @@ std::string NightDiff::headline() const {
                                     [](const auto& finding) { return finding.newly_diverged > 0; });
     text += concat(
         ": ", first != findings.end() ? first->headline : of(Change::kNewlyDiverged).front().id);
-  } else if (why.empty()) {
-    text = concat("no tensor newly diverged");
+  } else if (why.empty() && of(Change::kOtherwise).empty()) {
+    text = "no tensor newly diverged";
+  }
+  if (const auto& otherwise = of(Change::kOtherwise); !otherwise.empty()) {
+    text += concat(text.empty() ? "" : "; ", base::plural(otherwise.size(), "tensor"),
+                   " diverged in another way than before: ", otherwise.front().id, ": ",
+                   otherwise.front().why);
   }
   if (!newer.expired.empty()) {
     text += concat("; ", base::plural(newer.expired.size(), "known difference"),

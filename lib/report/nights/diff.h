@@ -17,6 +17,7 @@ namespace ttrace::report {
 // How a tensor differs between the two reports.
 enum class Change {
   kNewlyDiverged,  // wrong now and not before, or no longer excused as a known difference
+  kOtherwise,      // wrong in both, and in another way now (Otherwise::why)
   kNewlyKnown,     // wrong now and not before, and excused as a known difference
   kHealed,         // wrong before; checked again and right
   kWorse,          // `used` rose by at least a quarter of itself and by at least 0.05
@@ -28,8 +29,9 @@ enum class Change {
 };
 
 inline constexpr std::array kAllChanges{
-    Change::kNewlyDiverged, Change::kNewlyKnown, Change::kHealed,   Change::kWorse, Change::kBetter,
-    Change::kUnchecked,     Change::kVanished,   Change::kAppeared, Change::kUntold};
+    Change::kNewlyDiverged, Change::kOtherwise, Change::kNewlyKnown, Change::kHealed,
+    Change::kWorse,         Change::kBetter,    Change::kUnchecked,  Change::kVanished,
+    Change::kAppeared,      Change::kUntold};
 
 // For programs: "newly_diverged".
 std::string_view change_name(Change change);
@@ -40,11 +42,13 @@ struct ChangedTensor {
   std::string is;   // likewise
   std::optional<double> used_before;
   std::optional<double> used_now;
+  std::string why = {};  // of kOtherwise: what is new
 };
 
 enum class FindingStatus {
   kNew,        // shares no tensor with an older finding, and has a newly diverged one
   kSame,       // shares tensors with a finding of the older report
+  kChanged,    // the same, but a tensor of it is wrong in another way now
   kUncovered,  // shares none, and none is newly diverged: they were downstream of another finding
   kHealed,     // only in the older report: all of its tensors were checked again and are right
   kGone,       // only in the older report, and not all of its tensors healed
@@ -56,10 +60,11 @@ struct ChangedFinding {
   std::string headline;
   std::uint64_t members = 0;
   std::uint64_t newly_diverged = 0;  // of the members
-  std::string before = {};           // id of the older report's finding, for kSame
+  std::uint64_t otherwise = 0;       // likewise: wrong in another way than before
+  std::string before = {};           // id of the older report's finding, for kSame and kChanged
 };
 
-// "new", "same", "uncovered", "healed", "gone".
+// "new", "same", "changed", "uncovered", "healed", "gone".
 std::string_view status_name(FindingStatus status);
 
 struct ChangedCircumstance {
@@ -78,7 +83,7 @@ struct NightDiff {
   std::vector<ChangedCircumstance> circumstances;
   std::vector<std::string> remarks;  // why the answer is worth less than it looks
   std::string why;                   // the reason of an inconclusive verdict, otherwise empty
-  int exit_code = 0;                 // 0: nothing newly diverged, 1: something did, 3: inconclusive
+  int exit_code = 0;                 // 0: nothing is new, 1: something is, 3: inconclusive
 
   const std::vector<ChangedTensor>& of(Change change) const {
     return tensors[static_cast<std::size_t>(change)];

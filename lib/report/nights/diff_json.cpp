@@ -23,11 +23,13 @@ json night_json(const Night& night) {
 }
 
 json changed_json(const ChangedTensor& tensor) {
-  return {{"id", tensor.id},
-          {"was", tensor.was},
-          {"is", tensor.is},
-          {"used_before", optional_number(tensor.used_before)},
-          {"used_now", optional_number(tensor.used_now)}};
+  json out{{"id", tensor.id},
+           {"was", tensor.was},
+           {"is", tensor.is},
+           {"used_before", optional_number(tensor.used_before)},
+           {"used_now", optional_number(tensor.used_now)}};
+  if (!tensor.why.empty()) out["why"] = tensor.why;
+  return out;
 }
 
 json changed_finding_json(const ChangedFinding& finding) {
@@ -35,7 +37,8 @@ json changed_finding_json(const ChangedFinding& finding) {
            {"status", status_name(finding.status)},
            {"headline", finding.headline},
            {"members", finding.members},
-           {"newly_diverged", finding.newly_diverged}};
+           {"newly_diverged", finding.newly_diverged},
+           {"diverged_otherwise", finding.otherwise}};
   if (!finding.before.empty()) out["before"] = finding.before;
   return out;
 }

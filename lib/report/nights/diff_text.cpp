@@ -17,6 +17,7 @@ constexpr std::size_t kMostOfOne = 3;  // findings or tensors of one change on t
 
 // "4 % of its tolerance" in short: a share that was and is.
 std::string moved(const ChangedTensor& tensor) {
+  if (!tensor.why.empty()) return tensor.why;
   if (!tensor.used_before || !tensor.used_now) {
     return concat(words(tensor.was), " → ", words(tensor.is));
   }
@@ -46,13 +47,13 @@ struct DiffRow {
 std::vector<DiffRow> finding_rows(const NightDiff& diff, std::size_t most) {
   std::vector<DiffRow> rows;
   for (const FindingStatus status :
-       {FindingStatus::kNew, FindingStatus::kSame, FindingStatus::kUncovered,
-        FindingStatus::kHealed, FindingStatus::kGone}) {
+       {FindingStatus::kNew, FindingStatus::kChanged, FindingStatus::kSame,
+        FindingStatus::kUncovered, FindingStatus::kHealed, FindingStatus::kGone}) {
     std::size_t count = 0;
     for (const ChangedFinding& finding : diff.findings) {
       if (finding.status != status || count++ >= most) continue;
       std::string text = concat(finding.headline, " (", base::plural(finding.members, "tensor"));
-      if (status == FindingStatus::kSame && finding.newly_diverged > 0) {
+      if (!finding.before.empty() && finding.newly_diverged > 0) {
         text += concat(", ", finding.newly_diverged, " of them new");
       }
       rows.push_back({std::string(status_name(status)), text + ")"});

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/text.h"
+#include "report/nights/evidence.h"
 #include "report/page/read_parts.h"
 
 namespace ttrace::report {
@@ -111,37 +112,17 @@ std::vector<Card> cards_of(const JsonCursor& root) {
   return cards;
 }
 
-double ratio(double error, double allowed) {
-  if (allowed > 0) return error / allowed;
-  return error > 0 ? std::numeric_limits<double>::infinity() : 0;
-}
-
-bool is_finite_on_one_side(const JsonCursor& result) {
-  const auto nonfinite = result.find("nonfinite");
-  return nonfinite && number_at(*nonfinite, "different").value_or(0) > 0;
-}
-
-// The error of a wrong tensor as a multiple of the allowed error, the largest of the tensor, its
-// replicas and its slices. Nothing if no number says how wrong it is, for example where values are
-// not finite on one side.
+// The error of a wrong tensor as a multiple of the allowed error. Nothing if no number says how
+// wrong it is, for example where values are not finite on one side.
 std::optional<double> measured_use(const JsonCursor& result) {
-  std::optional<double> used = number_at(result, "used");
-  if (!used) return std::nullopt;
   if (is_finite_on_one_side(result)) return std::nullopt;
-  const double allowed = number_at(result, "allowed").value_or(0);
-  if (const auto drift = number_at(result, "replica_drift")) {
-    used = std::max(*used, ratio(*drift, allowed));
-  }
   if (number_at(result, "slices_beyond").value_or(0) > 0) {
     const auto slices = result.find("slices");
     if (!slices || slices->items().empty()) return std::nullopt;
-    for (const JsonCursor& slice : slices->items()) {
-      used = std::max(*used, ratio(number_at(slice, "error").value_or(0),
-                                   number_at(slice, "allowed").value_or(0)));
-    }
   }
+  const std::optional<double> used = furthest_use(result);
   // A wrong tensor within its tolerance is wrong for another reason. This also holds for NaN.
-  if (!(*used > 1)) return std::nullopt;
+  if (!used || !(*used > 1)) return std::nullopt;
   return used;
 }
 
@@ -166,11 +147,7 @@ class Judge {
       used_.emplace(id, measured_use(result));
       if (is_finite_on_one_side(result)) one_sided_.insert(id);
     }
-    if (const auto suspects = root.find("suspects")) {
-      for (const JsonCursor& one : suspects->items()) {
-        suspects_.insert(one.require("id").as_string());
-      }
-    }
+    suspects_ = suspects_of(root);
   }
 
   KnownAnswer answer() && {

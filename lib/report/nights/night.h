@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,17 +12,26 @@
 #include <utility>
 #include <vector>
 
+#include "report/nights/evidence.h"
+#include "trace/key.h"
+
 namespace ttrace::report {
 
 enum class Fate { kRight, kWrong, kUnchecked };
 
 struct NightTensor {
   std::string id;
+  std::optional<trace::Kind> kind = std::nullopt;  // none of a setting
   Fate fate = Fate::kUnchecked;
-  std::string outcome;
-  std::optional<double> used;
+  std::string outcome = {};
+  std::optional<double> used = std::nullopt;
   bool in_finding = false;  // a wrong tensor that is in no finding is downstream of one
   bool known = false;       // wrong, and excused as a known difference
+  // Of a wrong tensor:
+  std::optional<double> furthest = std::nullopt;  // furthest_use() where the report has it
+  bool one_sided = false;                         // finite on one side alone
+  bool suspect = false;
+  std::optional<Evidence> evidence = std::nullopt;
 };
 
 struct NightFinding {
@@ -41,13 +52,18 @@ struct Night {
   std::string command;  // that gave the report: "compare"
   std::string verdict;
   std::string headline;
-  bool whole = true;  // lists every tensor; false: only those of findings
+  bool whole = true;        // lists every tensor; false: only those of findings
+  std::uint64_t ranks = 0;  // of the run that was checked; 0 where the report does not say it
   // In the report's order. An optimizer setting that differs counts as a tensor ("setting:...").
   std::vector<NightTensor> tensors;
   std::vector<NightFinding> findings;
   // What may explain a change between nights, by name: "commit of the candidate". What differs in
   // any two nights (paths, times, ids) is left out.
   std::vector<std::pair<std::string, std::string>> circumstances;
+  // How many tensors were checked, where not all are listed: those that a step computes, and those
+  // of each kind. Nothing where the report does not say it.
+  std::optional<std::uint64_t> checked;
+  std::optional<std::map<trace::Kind, std::uint64_t>> checked_of_kind;
   std::vector<std::string> expired;  // ids or patterns of known differences
   std::string recorded_at;           // of the run that was checked, or empty
   std::string commit;                // likewise
@@ -58,7 +74,7 @@ struct Night {
 };
 
 // Throws an input error naming `file` if the JSON is no report of compare, localize or audit in
-// this version, or has an id twice.
+// this version, has an id twice, or lists another number of tensors than it counts.
 Night read_night(std::string_view text, const std::string& file);
 
 }  // namespace ttrace::report

@@ -169,6 +169,9 @@ void add_news(std::string_view report, const std::string& file, const AnswerPoli
   const std::string after = policed_json(report, out);
   const NightDiff diff = diff_reports(policy.since, policy.since_file, after, file);
   out.news = {policy.since_file, std::string(diff.verdict()), diff.headline(), diff.exit_code};
+  if (is_good(out.verdict) && out.exit_code == 0 && diff.exit_code == kUndecided) {
+    return set_doubt(diff.why, out);
+  }
   if (out.exit_code != kFailed || out.by_known.expired) return;
   out.changes_the_first_line = true;
   out.headline = concat(diff.verdict(), " since ", policy.since_file, ": ",

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/functions.h"
 #include "base/text.h"
+#include "report/nights/less_checked.h"
 #include "report/page/read_parts.h"
 
 namespace ttrace::report {
@@ -98,6 +99,9 @@ NightTrend trend_of(std::vector<Night> nights) {
   require_one_command(nights);
   NightTrend trend;
   trend.tensors = trends_of(nights);
+  for (std::size_t i = 0; i + 1 < nights.size() && trend.why.empty(); ++i) {
+    trend.why = less_checked(nights[i], nights.back());
+  }
   trend.nights = std::move(nights);
   return trend;
 }
@@ -106,6 +110,7 @@ std::string NightTrend::headline() const {
   std::string text = concat(base::plural(nights.size(), "night"), ", the worst ",
                             std::min(tensors.size(), kTrendRows), " of ",
                             base::plural(tensors.size(), "tensor"), " by error over allowed");
+  if (!why.empty()) text += concat("; ", why);
   if (!tensors.empty()) {
     text += concat("; the worst used ", base::short_number(tensors.front().worst), " (",
                    tensors.front().id, ")");

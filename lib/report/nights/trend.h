@@ -28,8 +28,10 @@ struct TensorTrend {
 struct NightTrend {
   std::vector<Night> nights;
   std::vector<TensorTrend> tensors;  // the worst first
+  std::string why;  // the last night checked less than one before it: how much less, or empty
 
   std::string headline() const;
+  int exit_code() const { return why.empty() ? 0 : 3; }
   // What is not as it was the night before.
   std::vector<ChangedCircumstance> changed_in(std::size_t night) const;
 };

@@ -29,7 +29,8 @@ std::string trend_json(const NightTrend& trend) {
   ReportText text(kTrendSchema);
   text.add("headline", trend.headline());
   text.add("verdict", "trend");
-  text.add("exit_code", 0);
+  if (!trend.why.empty()) text.add("why", trend.why);
+  text.add("exit_code", trend.exit_code());
   text.add("command", trend.nights.front().command);
   std::vector<json> nights;
   for (std::size_t i = 0; i < trend.nights.size(); ++i) {

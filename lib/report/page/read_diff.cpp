@@ -16,9 +16,9 @@ PageFinding changed_finding(const JsonCursor& item) {
   out.outcome = item.require("status").as_string();
   const std::uint64_t newly = item.require("newly_diverged").as_count();
   out.place = concat(out.outcome, ", ", base::plural(item.require("members").as_count(), "tensor"));
-  if (out.outcome == "same" && newly > 0) out.place += concat(", ", newly, " of them new");
-  // A finding without newly diverged tensors is drawn as known.
-  out.known = newly == 0;
+  if (item.find("before") && newly > 0) out.place += concat(", ", newly, " of them new");
+  // A finding in which nothing is new is drawn as known.
+  out.known = newly == 0 && item.require("diverged_otherwise").as_count() == 0;
   return out;
 }
 
