@@ -8,19 +8,12 @@
 #include "base/message.h"
 #include "comparison/accumulation_error.h"
 #include "comparison/random_draws.h"
+#include "comparison/shown_precision.h"
 #include "judge/fallback_rule.h"
 #include "judge/noise_rule.h"
 #include "judge/tolerance.h"
 
 namespace ttrace::comparison {
-
-bool has_fp8(const std::string& precision) {
-  std::string lower = precision;
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return lower.find("fp8") != std::string::npos;
-}
 
 std::map<std::uint64_t, ParametersApart> parameters_apart(
     const std::vector<TensorComparison>& results) {
@@ -156,7 +149,7 @@ Tolerances::Tolerances(const trace::Manifest& reference, const judge::Policy& ru
     : rules_(rules),
       most_slices_(most_slices),
       layers_(judge::layer_count(reference.tensors)),
-      fp8_(has_fp8(reference.run.precision)),
+      fp8_(names_fp8(reference.run.precision)),
       normalizes_channels_(normalizes_channels(reference.modules)),
       inherited_(parameters_apart(results)) {
   judge::TypicalSize typical;

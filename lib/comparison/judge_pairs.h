@@ -16,9 +16,6 @@ namespace ttrace::comparison {
 
 class AccumulationError;
 
-// Whether the manifest's description of the precision mentions fp8.
-bool has_fp8(const std::string& precision);
-
 // How far apart the parameters are with which a step begins.
 struct ParametersApart {
   double difference = 0;  // ‖C - R‖ / ‖R‖ of all together

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -13,29 +14,45 @@ namespace {
 
 using tensor::DType;
 
-// Words of `run.precision`, the coarsest type first. For 8-bit recipes, the gradients' type counts.
-constexpr std::array<std::pair<std::string_view, DType>, 10> kWords{{
-    {"fp8", DType::kFloat8E5M2},
+// Short names of types. `run.precision` may also have those of the format ("bfloat16").
+constexpr std::array<std::pair<std::string_view, DType>, 7> kShortNames{{
+    {"fp8", DType::kFloat8E5M2},  // the gradients' type counts for a recipe
     {"float8", DType::kFloat8E5M2},
     {"bf16", DType::kBFloat16},
-    {"bfloat16", DType::kBFloat16},
     {"fp16", DType::kFloat16},
-    {"float16", DType::kFloat16},
     {"half", DType::kFloat16},
-    {"tf32", DType::kTensorFloat32},
     {"fp32", DType::kFloat32},
-    {"float32", DType::kFloat32},
+    {"fp64", DType::kFloat64},
 }};
 
-std::optional<DType> named_in(const std::string& precision) {
-  std::string lower = precision;
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  for (const auto& [word, dtype] : kWords) {
-    if (lower.find(word) != std::string::npos) return dtype;
+std::optional<DType> type_named(std::string_view name) {
+  constexpr std::string_view kModule = "torch.";
+  if (name.starts_with(kModule)) name.remove_prefix(kModule.size());
+  for (const auto& [known, dtype] : kShortNames) {
+    if (name == known) return dtype;
   }
-  return std::nullopt;
+  const auto dtype = tensor::parse_precision(name);
+  return dtype && tensor::is_floating(*dtype) ? dtype : std::nullopt;
+}
+
+// The types that `run.precision` names, a list of names with commas. What is no name is for people,
+// and nothing is read from it: "not fp8" is no claim of fp8.
+std::vector<DType> types_named(const std::string& precision) {
+  constexpr std::string_view kBlank = " \t\n\r";
+  std::vector<DType> types;
+  for (std::size_t begin = 0; begin <= precision.size();) {
+    const std::size_t end = std::min(precision.find(',', begin), precision.size());
+    const std::string_view item(precision.data() + begin, end - begin);
+    begin = end + 1;
+    const std::size_t first = item.find_first_not_of(kBlank);
+    if (first == std::string_view::npos) continue;
+    std::string name(item.substr(first, item.find_last_not_of(kBlank) + 1 - first));
+    std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+      return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    });
+    if (const auto dtype = type_named(name)) types.push_back(*dtype);
+  }
+  return types;
 }
 
 bool is_coarser(DType one, DType other) { return tensor::epsilon(one) > tensor::epsilon(other); }
@@ -78,11 +95,30 @@ std::optional<DType> coarsest_stored(const trace::Manifest& manifest) {
   return coarsest;
 }
 
+bool names_fp8(const std::string& precision) {
+  const std::vector<DType> types = types_named(precision);
+  return std::any_of(types.begin(), types.end(), [](DType dtype) {
+    return dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2;
+  });
+}
+
 std::optional<DType> coarsest_shown(const trace::Manifest& manifest) {
-  const std::optional<DType> stored = coarsest_stored(manifest);
-  const std::optional<DType> named = named_in(manifest.run.precision);
-  if (!stored || !named) return stored ? stored : named;
-  return is_coarser(*stored, *named) ? stored : named;
+  std::optional<DType> coarsest = coarsest_stored(manifest);
+  for (const DType dtype : types_named(manifest.run.precision)) {
+    if (!coarsest || is_coarser(dtype, *coarsest)) coarsest = dtype;
+  }
+  return coarsest;
+}
+
+std::optional<DType> coarsest_computed(const trace::Manifest& manifest) {
+  std::optional<DType> coarsest = coarsest_shown(manifest);
+  const auto add = [&coarsest](std::optional<DType> dtype) {
+    if (dtype && (!coarsest || is_coarser(*dtype, *coarsest))) coarsest = dtype;
+  };
+  for (const trace::TensorEntry& entry : manifest.tensors) add(entry.computed_in);
+  add(manifest.run.products.matmul);
+  add(manifest.run.products.convolution);
+  return coarsest;
 }
 
 std::vector<std::string> limit_computed_in(const trace::Manifest& candidate,
@@ -107,7 +143,7 @@ std::vector<std::string> limit_computed_in(const trace::Manifest& candidate,
   return {
       base::render({"{run}: computed_in of {count:tensor} ({first}: {claimed}) is coarser than "
                     "anything that the run shows, so it counts as {shown}; name the type in "
-                    "run.precision if the run computes in it",
+                    "run.precision (\"bf16\", \"fp32, tf32\") if the run computes in it",
                     {{"run", path},
                      {"count", limited},
                      {"first", first},

@@ -18,9 +18,17 @@ namespace ttrace::comparison {
 // is.
 std::optional<tensor::DType> coarsest_stored(const trace::Manifest& manifest);
 
+// Whether `run.precision` names an FP8 type: "fp8" or "bf16, float8_e4m3fn", but not "no fp8".
+bool names_fp8(const std::string& precision);
+
 // Returns the coarsest floating-point type that a tensor of the run is stored in or that
-// `run.precision` names ("bf16", "float16", "fp8 hybrid"); nothing if there is neither.
+// `run.precision` names, a list of names with commas ("bf16", "float16", "bf16, fp8"); nothing if
+// there is neither.
 std::optional<tensor::DType> coarsest_shown(const trace::Manifest& manifest);
+
+// The same of a run that is trusted: it also counts what its tensors say they were computed in, and
+// what a GPU rounds factors of products to.
+std::optional<tensor::DType> coarsest_computed(const trace::Manifest& manifest);
 
 // Limits `computed_in` of the candidate's side of all pairs to coarsest_shown(), except where the
 // reference claims as coarse a type. Returns one warning if that changed a pair, otherwise none.

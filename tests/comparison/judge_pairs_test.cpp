@@ -293,13 +293,6 @@ TEST_CASE("parameters of no size are not apart") {
             .empty());
 }
 
-TEST_CASE("the precision tells whether fp8 is used") {
-  CHECK(has_fp8("fp8"));
-  CHECK(has_fp8("bf16, FP8 hybrid"));
-  CHECK_FALSE(has_fp8("bf16"));
-  CHECK_FALSE(has_fp8(""));
-}
-
 TEST_CASE("what a step begins with does not follow from its parameters") {
   CHECK_FALSE(inherits(Kind::kParam));
   CHECK_FALSE(inherits(Kind::kOptimizerState));

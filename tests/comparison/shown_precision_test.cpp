@@ -32,15 +32,43 @@ TEST_CASE("a run shows the type that its precision names") {
   };
   CHECK(named("bf16") == DType::kBFloat16);
   CHECK(named("torch.bfloat16") == DType::kBFloat16);
-  CHECK(named("FP16 mixed") == DType::kFloat16);
+  CHECK(named("FP16") == DType::kFloat16);
   CHECK(named("float16") == DType::kFloat16);
-  CHECK(named("fp8 hybrid") == DType::kFloat8E5M2);
+  CHECK(named("float8_e4m3fn") == DType::kFloat8E4M3);
   CHECK(named("fp32") == DType::kFloat32);
   CHECK(named("tf32") == DType::kTensorFloat32);
-  CHECK(named("fp32, products in TF32") == DType::kTensorFloat32);
+  CHECK(named("fp32, TF32") == DType::kTensorFloat32);
+  CHECK(named(" fp32 ,\tbf16, ") == DType::kBFloat16);
   CHECK(named("") == DType::kFloat32);
-  CHECK(named("the usual one") == DType::kFloat32);
   CHECK(coarsest_shown(manifest_of({DType::kFloat64}, "fp32")) == DType::kFloat32);
+}
+
+TEST_CASE("nothing is read from words that are no names of types") {
+  for (const char* prose :
+       {"the usual one", "not fp8", "no bf16", "fp32 instead of bf16", "FP16 mixed", "fp8 hybrid",
+        "fp32 (bf16 was worse)", "bf16?", "half of it", "tf32off", "int8", "bool", ",", ",,"}) {
+    INFO(prose);
+    CHECK(coarsest_shown(manifest_of({DType::kFloat32}, prose)) == DType::kFloat32);
+    CHECK_FALSE(names_fp8(prose));
+  }
+  CHECK(coarsest_shown(manifest_of({DType::kFloat32}, "mixed, bf16")) == DType::kBFloat16);
+}
+
+TEST_CASE("the precision names fp8, or does not") {
+  CHECK(names_fp8("fp8"));
+  CHECK(names_fp8("bf16, FP8"));
+  CHECK(names_fp8("float8_e5m2"));
+  CHECK_FALSE(names_fp8("bf16"));
+  CHECK_FALSE(names_fp8(""));
+}
+
+TEST_CASE("a trusted run computes in the coarsest type that anything of it says") {
+  trace::Manifest manifest = manifest_of({DType::kFloat32, DType::kFloat32}, "fp32");
+  CHECK(coarsest_computed(manifest) == DType::kFloat32);
+  manifest.run.products.convolution = DType::kTensorFloat32;
+  CHECK(coarsest_computed(manifest) == DType::kTensorFloat32);
+  manifest.tensors[1].computed_in = DType::kBFloat16;
+  CHECK(coarsest_computed(manifest) == DType::kBFloat16);
 }
 
 // One pair, stored as `stored` on both sides, of a candidate that says it computed in `claimed`.
@@ -66,8 +94,8 @@ TEST_CASE("what a candidate says that it computed in counts up to what its run s
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0] ==
         "run: computed_in of 2 tensors (a · output · step 0: bfloat16) is coarser than anything "
-        "that the run shows, so it counts as float32; name the type in run.precision if the run "
-        "computes in it");
+        "that the run shows, so it counts as float32; name the type in run.precision "
+        "(\"bf16\", \"fp32, tf32\") if the run computes in it");
   CHECK_FALSE(pairs[0].candidate->computed_in);
   CHECK_FALSE(layout::stored_in(*pairs[0].candidate).front()->computed_in);
   CHECK(pairs[1].candidate->computed_in == DType::kFloat32);

@@ -111,6 +111,30 @@ class StepPrecision:
         return self._narrowest.name if narrower else None
 
 
+_SHORT = {
+    "fp8": "float8_e5m2",
+    "float8": "float8_e5m2",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "half": "float16",
+    "fp32": "float32",
+    "fp64": "float64",
+}
+
+
+def with_computed(precision: str | None, names: Iterable[str]) -> str:
+    """The manifest's `run.precision`: the user's, and the coarsest type of `names`, in which the
+    run has computed something, if the user names none as coarse."""
+    known, found = {**BY_NAME, TF32.name: TF32}, coarsest(names)
+    if not precision:
+        return found
+    items = [item.strip().lower().removeprefix("torch.") for item in precision.split(",")]
+    told = [known[name] for item in items if (name := _SHORT.get(item, item)) in known]
+    if any(not _narrower(known[found], dtype) for dtype in told if dtype.epsilon is not None):
+        return precision
+    return f"{precision}, {found}"
+
+
 def coarsest(names: Iterable[str]) -> str:
     """The name of the floating-point type with the largest epsilon; "tf32" may be among them."""
     known = {**BY_NAME, TF32.name: TF32}

@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import torch
 
-from ttrace_torch.base.dtypes import StepPrecision, coarsest
+from ttrace_torch.base.dtypes import StepPrecision, with_computed
 from ttrace_torch.base.process import run_id, say
 from ttrace_torch.base.step_times import StepTimes
 from ttrace_torch.capture.records import Record
@@ -245,9 +245,10 @@ class Output:
         self._optimizer.extend(optimizer)
         part = {**head, "tensors": manifest.sorted_tensors(self._tensors)}
         computed = {entry["computed_in"] for entry in self._tensors if "computed_in" in entry}
-        if computed and "precision" not in part["run"]:
+        if computed:
             # If the run stores no tensor in that type, nothing else in the trace shows it.
-            part["run"] = {**part["run"], "precision": coarsest(computed)}
+            precision = with_computed(part["run"].get("precision"), computed)
+            part["run"] = {**part["run"], "precision": precision}
         if self._optimizer:
             part["optimizer"] = self._optimizer
         self._file.commit(manifest.dumps(part), closed=records is None)
