@@ -11,6 +11,8 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "comparison/measure_pairs.h"
+#include "comparison/shown_precision.h"
+#include "judge/noise_rule.h"
 #include "judge/slices.h"
 #include "trace/manifest.h"
 
@@ -125,6 +127,22 @@ LackingTensors lacking_tensors(const trace::Manifest& reference, const trace::Ma
   return found;
 }
 
+// ε of the coarsest type that the reference computes in; 0 if it has no floating-point tensor.
+double rounding_of(const trace::Manifest& reference) {
+  const auto coarsest = coarsest_computed(reference);
+  return coarsest ? tensor::epsilon(*coarsest) : 0;
+}
+
+void check_perturbation(const trace::Source& reference, const trace::Source& run) {
+  const double rounding = rounding_of(reference.manifest());
+  const double epsilon = run.manifest().run.noise->epsilon;
+  if (!(rounding > 0) || epsilon <= kMostRoundings * rounding) return;
+  throw noise_run_error(run, "was perturbed by ", base::short_number(epsilon), ", which is ",
+                        base::short_number(epsilon / rounding), " times ε of ",
+                        dtype_name(*coarsest_computed(reference.manifest())),
+                        ", the coarsest type that the reference shows, and no rounding");
+}
+
 void check_tensors(const trace::Source& reference, const trace::Source& run,
                    std::vector<std::string>& warnings) {
   const LackingTensors found = lacking_tensors(reference.manifest(), run.manifest());
@@ -197,6 +215,7 @@ NoiseRuns check_noise_runs(const trace::Source& reference, const trace::Source& 
     }
     check_tensors(reference, *run, found.warnings);
     const auto& facts = run->manifest().run.noise;
+    if (facts) check_perturbation(reference, *run);
     if (!facts) {
       found.warnings.push_back(
           render({"{run} does not say that it was perturbed (run.noise); a noise run is the "
@@ -215,7 +234,7 @@ NoiseRuns check_noise_runs(const trace::Source& reference, const trace::Source& 
 }
 
 NoiseDifferences::NoiseDifferences(const trace::Manifest& reference)
-    : first_step_(first_step_of(reference)) {}
+    : first_step_(first_step_of(reference)), rounding_(rounding_of(reference)) {}
 
 bool& NoiseDifferences::any_of(const trace::Source* run) {
   const auto known =
@@ -223,14 +242,27 @@ bool& NoiseDifferences::any_of(const trace::Source* run) {
   return known != runs_.end() ? known->any : runs_.emplace_back(OfRun{run, false}).any;
 }
 
-void NoiseDifferences::add(const Pair& pair, const std::vector<double>& norms) {
-  const bool is_parameter = pair.key.kind == Kind::kParam && pair.key.step == first_step_;
+void NoiseDifferences::add(const Pair& pair, const judge::NoiseEstimate& noise) {
+  const std::vector<double>& norms = noise.norms;
+  const bool is_first_step = pair.key.step == first_step_;
+  const bool is_parameter = pair.key.kind == Kind::kParam && is_first_step;
+  const double most = kMostOfFirstOutput * rounding_ * noise.reference_norm;
   for (std::size_t i = 0; i < pair.noise.size() && i < norms.size(); ++i) {
     const trace::Source* run = pair.noise[i].source;
     if (is_parameter && norms[i] != 0) {
       throw noise_run_error(
           *run, printable(to_string(pair.key)), " differs by ", base::short_number(norms[i]),
           " (norm) from the reference's, and a noise run starts from the very same parameters");
+    }
+    const auto& facts = run->manifest().run.noise;
+    const bool is_perturbed = pair.key.kind == Kind::kOutput && is_first_step && facts &&
+                              pair.key.name == facts->at && pair.key.call == 0;
+    if (is_perturbed && most > 0 && norms[i] > most) {
+      throw noise_run_error(
+          *run, printable(to_string(pair.key)), ", which it says was perturbed, differs by ",
+          base::short_number(norms[i] / noise.reference_norm), " of its norm, ",
+          base::short_number(norms[i] / noise.reference_norm / rounding_),
+          " times ε of the coarsest type that the reference shows, and no rounding does that");
     }
     if (!is_reached_by_noise(pair.key.kind)) continue;
     bool& any = any_of(run);
@@ -252,7 +284,7 @@ void check_measured_noise(const trace::Source& reference,
   bool complete = true;
   for (const TensorComparison& result : results) {
     if (result.comparison && result.comparison->noise) {
-      differences.add(result, result.comparison->noise->norms);
+      differences.add(result, *result.comparison->noise);
     } else if (!result.noise.empty() && is_reached_by_noise(result.key.kind)) {
       complete = complete && result.exact;
     }

@@ -13,6 +13,12 @@
 
 namespace ttrace::comparison {
 
+// A noise run may be perturbed by this many ε of the coarsest type that the reference computes in.
+// The collector perturbs by one. What it perturbed may then differ by this many ε of its norm:
+// other kernels round the layer anew.
+inline constexpr double kMostRoundings = 4;
+inline constexpr double kMostOfFirstOutput = 16;
+
 // Whether both are recordings of the same run: the same files, or the same run id.
 bool is_same_run(const trace::Source& a, const trace::Source& b);
 
@@ -25,7 +31,9 @@ struct NoiseRuns {
 // also warns of a run that records no seed or no parameters, and of a perturbed run given as the
 // reference or the candidate. Throws an input error for a run that is the reference, the candidate
 // or another noise run, and for one that lacks tensors of the reference (other than those that it
-// was asked not to record, and those of a numbered module, such as an expert, that did not run).
+// was asked not to record, and those of a numbered module, such as an expert, that did not run). So
+// is one that says it was perturbed by more than kMostRoundings of the coarsest type that
+// the reference computes in: no rounding does that, and a fault of that size would hide in it.
 NoiseRuns check_noise_runs(const trace::Source& reference, const trace::Source& candidate,
                            const std::vector<const trace::Source*>& noise);
 
@@ -37,9 +45,9 @@ class NoiseDifferences {
  public:
   explicit NoiseDifferences(const trace::Manifest& reference);
 
-  // `norms[i]`: ‖R' - R‖ of pair.noise[i]. Throws an input error if a parameter at the reference's
-  // first step differs.
-  void add(const Pair& pair, const std::vector<double>& norms);
+  // `noise`: that of pair.noise. Throws an input error if a parameter at the reference's first step
+  // differs, or if the output that a run says it perturbed differs there by more than a rounding.
+  void add(const Pair& pair, const judge::NoiseEstimate& noise);
   // Throws an input error for a run that equals the reference in all added tensors that a
   // perturbation can reach.
   void require_some() const;
@@ -53,6 +61,7 @@ class NoiseDifferences {
   bool& any_of(const trace::Source* run);
 
   std::uint64_t first_step_;
+  double rounding_;          // ε of the coarsest type that the reference computes in
   std::vector<OfRun> runs_;  // runs with a tensor that a perturbation can reach
 };
 

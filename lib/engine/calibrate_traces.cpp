@@ -91,7 +91,7 @@ judge::Calibration calibrate_traces(const trace::Source& reference,
       ++summary.without;
       continue;
     }
-    differences.add(pairs[i], found[i]->norms);
+    differences.add(pairs[i], *found[i]);
     count(view.key, *found[i], summary, relative, first_chaotic);
     calibration.tensors.emplace(
         view.key, judge::CalibratedTensor{view.dtype, view.shape, std::move(*found[i])});

@@ -95,10 +95,10 @@ def test_one_big_batch_meets_many(ttrace: Run, tmp_path: Path, held: str) -> Non
 
 def perturbed(folder: Path) -> Path:
     """A noise run that has the parts, where the reference has the whole."""
-    noise = {"seed": 1, "epsilon": 1e-7, "at": "fc1"}
+    noise = {"seed": 1, "epsilon": 2.0**-52, "at": "fc1"}
     tensors = []
     for described, held in parts("everywhere"):
-        array = held[0] * (1 + 1e-7)
+        array = held[0] * (1 + 2.0**-52)
         tensors.append((described, array))
     return write_single(folder / "noise.h5", tensors, modules=MODULES, run={"noise": noise})
 

@@ -107,6 +107,53 @@ def test_other_parameters_are_another_start(ttrace: Run, tmp_path: Path) -> None
     )
 
 
+def perturbed_by(epsilon: float) -> Callable[[h5py.File, dict], object]:
+    return lambda file, manifest: manifest["run"]["noise"].update(epsilon=epsilon)
+
+
+@pytest.mark.parametrize("epsilons", [8.39e4, 100, 4.5])
+def test_what_is_no_rounding_is_none(ttrace: Run, tmp_path: Path, epsilons: float) -> None:
+    noise = edited(tmp_path, perturbed_by(epsilons * 2**-23))
+    refused(ttrace, tmp_path, noise, why="was perturbed by ")
+    done = ttrace("compare", REFERENCE, HEALTHY, "--noise", noise)
+    check_refused(done, "times ε of float32, the coarsest type that the reference shows")
+
+
+@pytest.mark.parametrize("factor", [1.01, 0.999, 1 + 2**-18])
+def test_what_was_perturbed_shows_by_how_much(
+    ttrace: Run, tmp_path: Path, factor: float
+) -> None:
+    def more(file: h5py.File, manifest: dict) -> None:
+        at = manifest["run"]["noise"]["at"]
+        file[f"step_000000/mb_0000/output/{at}"][...] *= np.float32(factor)
+
+    why = "embedding.word · output · step 0 · mb 0, which it says was perturbed, differs by "
+    refused(ttrace, tmp_path, edited(tmp_path, more), why=why)
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "types"),
+    [
+        (4, {}),
+        (1024, {"precision": "fp32, tf32"}),
+        (1024, {"products": {"matmul": "tf32"}}),
+        (2**16, {"precision": "bf16"}),
+    ],
+)
+def test_a_rounding_of_a_type_that_the_reference_shows_is_one(
+    ttrace: Run, tmp_path: Path, epsilons: float, types: dict[str, object]
+) -> None:
+    noise = edited(tmp_path, perturbed_by(epsilons * 2**-23))
+    reference = Path(shutil.copy(REFERENCE, tmp_path / "reference.h5"))
+    with h5py.File(reference, "a") as file:
+        manifest = json.loads(file["manifest"][()])
+        manifest["run"].update(types)
+        del file["manifest"]
+        file["manifest"] = json.dumps(manifest)
+    done = ttrace("compare", reference, HEALTHY, "--noise", noise)
+    check_answer(done, MATCH, "MATCH  202 tensors agree")
+
+
 def test_runs_of_one_seed_count_once(ttrace: Run, tmp_path: Path) -> None:
     def same_seed(file: h5py.File, manifest: dict) -> None:
         manifest["run"]["noise"]["seed"] = 1
