@@ -14,8 +14,10 @@
 #include "base/text.h"
 #include "judge/tolerance.h"
 #include "measure/measure.h"
+#include "measure/optimizer/hyperparameters.h"
 #include "measure/optimizer/step.h"
 #include "optimizer/gradient_norm.h"
+#include "specification/evaluate/evaluate.h"
 #include "trace/normed_parts.h"
 
 namespace ttrace::audit {
@@ -35,6 +37,51 @@ std::uint64_t without_main_gradient(const MeasuredRun& measured, const trace::No
   return missing.size();
 }
 
+// The norm as it was recorded, with its sign.
+double recorded_norm(const MeasuredRun& measured, const TensorEntry& entry, double norm) {
+  if (tensor::element_count(entry.shape) != 1) return norm;
+  return specification::read_value({&measured.run, &entry}).data()[0];
+}
+
+AuditCheck check_sign(double recorded) {
+  AuditCheck check;
+  check.operation = "gradient norm";
+  check.result = CheckResult::kInconsistent;
+  check.expected = base::render({"a number that is not negative", {}});
+  check.error = 2;
+  check.reason = base::render(
+      {"is {recorded}, and no norm is negative", {{"recorded", base::nine_digits(recorded)}}});
+  return check;
+}
+
+// Adds a broken check if the run clips gradients by another limit than the specification's, so that
+// it leaves another part of them.
+void check_limit(const MeasuredRun& measured, const trace::NormedParts& parts, double recorded,
+                 AuditedTensor& norm) {
+  if (measured.specification == nullptr) return;
+  const std::optional<double> specified = measured.specification->after_backward.clip_norm;
+  const std::vector<trace::OptimizerGroup>& groups = measured.run.manifest().optimizer;
+  const bool known = std::ranges::any_of(groups, [&](const trace::OptimizerGroup& group) {
+    return group.step == norm.key.step && measure::read_hyperparameters(group).values;
+  });
+  if (!specified || !known) return;
+  const std::optional<double> limit = parts.limit(norm.key.step, "");
+  const double own = limit ? measure::clip_coefficient(*limit, recorded) : 1;
+  const double meant = measure::clip_coefficient(*specified, recorded);
+  if (measure::same_number(own, meant)) return;
+  AuditCheck check;
+  check.operation = "clipping";
+  check.result = CheckResult::kInconsistent;
+  check.expected = base::render({"gradients clipped to {specified}", {{"specified", *specified}}});
+  check.expected_norm = meant;
+  check.error = std::abs(own - meant) / meant;
+  check.reason = base::render(
+      {limit ? "the run clips gradients to {limit}, and the specification to {specified}"
+             : "the run does not clip gradients, and the specification does to {specified}",
+       {{"limit", limit.value_or(0)}, {"specified", *specified}}});
+  norm.checks.push_back(std::move(check));
+}
+
 }  // namespace
 
 void check_gradient_norms(const MeasuredRun& measured, std::vector<AuditedTensor>& tensors) {
@@ -43,6 +90,7 @@ void check_gradient_norms(const MeasuredRun& measured, std::vector<AuditedTensor
     if (key.kind == Kind::kMainGrad) squares.emplace(key, norm * norm);
   }
   optimizer::MainGradientNorms norms(measured.run, std::move(squares));
+  const EntriesByKey entries = entries_of(measured.run);
   for (AuditedTensor& tensor : tensors) {
     if (tensor.key.kind == Kind::kParamAfterStep) {
       trace::TensorKey norm = tensor.key;
@@ -50,14 +98,20 @@ void check_gradient_norms(const MeasuredRun& measured, std::vector<AuditedTensor
       norm.name = norms.parts().part_with(norm.step, norm.name);
       if (!norm.name.empty()) tensor.follows_from.push_back(std::move(norm));
     }
-    const auto recorded = measured.norms.find(tensor.key);
-    if (tensor.key.kind != Kind::kGradNorm || recorded == measured.norms.end()) continue;
+    const auto found = measured.norms.find(tensor.key);
+    if (tensor.key.kind != Kind::kGradNorm || found == measured.norms.end()) continue;
+    const double recorded = recorded_norm(measured, *entries.at(tensor.key), found->second);
+    if (recorded < 0) {
+      tensor.checks.push_back(check_sign(recorded));
+      continue;
+    }
     const std::uint64_t step = tensor.key.step;
     const auto part = norms.parts().part_of(step, tensor.key.name);
     if (!part) {
       tensor.outcome = AuditOutcome::kGiven;
       continue;
     }
+    if (part->empty()) check_limit(measured, norms.parts(), recorded, tensor);
     const std::uint64_t lacking = without_main_gradient(measured, norms.parts(), step, *part);
     const optimizer::MainGradientNorm& own = norms.of(step, *part);
     if (!own.problem.empty() || lacking > 0) {
@@ -74,14 +128,14 @@ void check_gradient_norms(const MeasuredRun& measured, std::vector<AuditedTensor
     // Main gradients are recorded before they are clipped, or after.
     std::vector<double> expected{own.norm};
     if (const auto limit = norms.parts().limit(step, *part)) {
-      const double factor = measure::clip_coefficient(*limit, recorded->second);
+      const double factor = measure::clip_coefficient(*limit, recorded);
       if (factor < 1) expected.push_back(own.norm / factor);
     }
     check.error = std::numeric_limits<double>::infinity();
     double nearest = own.norm;
     for (const double value : expected) {
-      const double error = value > 0 ? std::abs(recorded->second - value) / value
-                                     : (recorded->second > 0 ? check.error : 0);
+      const double error =
+          value > 0 ? std::abs(recorded - value) / value : (recorded > 0 ? check.error : 0);
       if (!(error < check.error)) continue;
       check.error = error;
       nearest = value;
@@ -98,7 +152,7 @@ void check_gradient_norms(const MeasuredRun& measured, std::vector<AuditedTensor
           {may_be_rounding ? "is {recorded}, and the run's own main gradients make {norm}; adding "
                              "up as many squares in single precision may lose that much"
                            : "is {recorded}, and the run's own main gradients make {norm}",
-           {{"recorded", base::nine_digits(recorded->second)}, {"norm", makes}}});
+           {{"recorded", base::nine_digits(recorded)}, {"norm", makes}}});
       if (may_be_rounding) tensor.reason = check.reason;
     }
     tensor.checks.push_back(std::move(check));

@@ -161,7 +161,9 @@ std::vector<TensorComparison> measure_itself(const trace::Source& run,
   comparison::measure_pairs({run, run, no_noise}, execution, records, hooks);
   comparison::mark_unmeasured(records);
   // Drops the warnings, which are about a comparison's tolerances; each tensor has its own reason.
-  optimizer::replay_updates(run, run, execution, known, hooks, records);
+  const optimizer::ReplayedUpdates replayed =
+      optimizer::replay_updates(run, run, execution, known, hooks, records);
+  for (const auto& [i, problem] : replayed.problems) records[i].reason = problem;
   return records;
 }
 
@@ -194,7 +196,8 @@ AuditedTensor audited(const TensorComparison& record, tensor::DType coarsest) {
   if (record.comparison->replay) {
     tensor.checks.push_back(check_update(record));
   } else if (record.key.kind == Kind::kParamAfterStep) {
-    tensor.reason = base::render({"its optimizer cannot be replayed from what was recorded", {}});
+    tensor.reason = base::render(
+        {"its optimizer cannot be replayed[ ({problem})]", {{"problem", record.reason}}});
   }
   return tensor;
 }

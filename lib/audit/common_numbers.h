@@ -1,4 +1,4 @@
-// Numbers that a script gives all micro-batches of a step alike.
+// Numbers that a script gives: to all micro-batches of a step alike, and as factors of losses.
 #pragma once
 
 #include <vector>
@@ -15,5 +15,12 @@ namespace ttrace::audit {
 void check_common_numbers(const trace::Source& run,
                           const specification::Specification& specification,
                           std::vector<AuditedTensor>& tensors);
+
+// Adds a broken check to every number that losses or gradients are multiplied or divided by and
+// that is NaN, infinite or negative: what a script multiplies a loss or the main gradients by, and
+// numbers that the specification (may be null) calls uniform. Of the latter only integers must not
+// be negative: others may be anything.
+void check_factors(const trace::Source& run, const specification::Specification* specification,
+                   std::vector<AuditedTensor>& tensors);
 
 }  // namespace ttrace::audit

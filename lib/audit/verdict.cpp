@@ -182,6 +182,9 @@ std::string why_inconclusive(std::size_t lost_ranks, const AuditReport& report) 
   if (coverage.step) {
     if (std::string why = why_not_covered(*coverage.step); !why.empty()) return why;
   }
+  if (coverage.updates) {
+    if (std::string why = coverage.updates->why_inconclusive(); !why.empty()) return why;
+  }
   if (static_cast<double>(coverage.judged) <
       kLeastCoverage * static_cast<double>(coverage.tensors)) {
     return render({"only {judged} of {all:tensor} could be judged",

@@ -14,6 +14,7 @@
 #include "answer/verdict.h"
 #include "audit/record.h"
 #include "audit/step_coverage.h"
+#include "audit/updates.h"
 #include "comparison/division.h"
 #include "comparison/selection.h"
 #include "trace/manifest.h"
@@ -48,7 +49,8 @@ struct AuditCoverage {
   std::uint64_t narrow_factors = 0;  // judged tensors with room for factors rounded to TF32
   std::uint64_t wide = 0;            // judged tensors whose bound is more than half of their value
   std::optional<StepCoverage> step;  // nothing without a specification
-  std::uint64_t lacking = 0;         // of the step, and not in the trace
+  std::optional<AuditedUpdates> updates;  // nothing for a part, or an audit that was interrupted
+  std::uint64_t lacking = 0;              // of the step, and not in the trace
   std::string record_next;  // settings of the collector that record what is lacking, or empty
 };
 
@@ -93,10 +95,11 @@ struct AuditReport {
 // - less than half of its tensors could be judged,
 // - a recorded loss, gradient norm or main gradient could not be judged, or the trace lacks one
 // that the step computes, - the factor that a loss was multiplied by is not recorded, - the
-// gradients of more than a tenth of the parameters were not judged, - the specification does not
-// say what some tensor of the step follows from, or by it the loss does not follow from a parameter
-// that gets a gradient. Of a part of a divided audit only the tensors that it judges itself count.
-// `lost_ranks` is the number of ranks whose files cannot be read.
+// gradients or the updates of more than a tenth of the parameters were not judged, - no parameter
+// moved in a step that claims an update (but in a first one whose learning rate is 0), - the
+// specification does not say what some tensor of the step follows from, or by it the loss does not
+// follow from a parameter that gets a gradient. Of a part of a divided audit only the tensors that
+// it judges itself count. `lost_ranks` is the number of ranks whose files cannot be read.
 void reach_verdict(std::size_t lost_ranks, const trace::Manifest& manifest, AuditReport& report);
 
 }  // namespace ttrace::audit

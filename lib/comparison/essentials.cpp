@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include "answer/update_coverage.h"
 #include "base/message.h"
 #include "base/text.h"
 #include "comparison/coverage.h"
@@ -121,6 +122,17 @@ std::string essentials_unchecked(const CompareReport& report) {
           : render({"their tolerances are as wide as they are, or none is known", {}});
   return render({"{unchecked} of {all:main gradient} were not checked: {why}",
                  {{"unchecked", unchecked_gradients}, {"all", gradients}, {"why", why}}});
+}
+
+std::string updates_unchecked(const CompareReport& report) {
+  answer::UpdateCount updates;
+  for (const TensorComparison& result : report.results) {
+    if (result.key.kind != Kind::kParamAfterStep || is_excused(report, result)) continue;
+    const bool unchecked = is_unchecked(result);
+    if (!unchecked && result.outcome != Outcome::kMatch) continue;
+    updates.add(result.key.name, !unchecked, reason_of(result));
+  }
+  return updates.total().why_too_few();
 }
 
 std::string essentials_not_finite(const CompareReport& report) {

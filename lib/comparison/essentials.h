@@ -18,6 +18,9 @@ std::string essentials_not_recorded(const CompareReport& report);
 std::string essentials_left_out(const CompareReport& report);
 // A loss, a gradient norm, or a tenth of the main gradients was not judged, or lies below noise.
 std::string essentials_unchecked(const CompareReport& report);
+// The updates of more than a tenth of the parameters (answer::kMostUnjudgedUpdates) were not
+// judged, or lie below noise.
+std::string updates_unchecked(const CompareReport& report);
 // A main gradient below the noise floor counts as checked if its allowed error is at most this
 // share of the usual gradient's root mean square: no wrong value of that size would pass. The
 // biases of convolutions before a batch norm have such gradients, zero but for rounding: 1e-6 to

@@ -204,6 +204,7 @@ Doubt doubt_of(const RunState& state, const CompareReport& out) {
   const Doubt unchecked = first_of({{essentials_not_recorded(out), "not_recorded_by_candidate"},
                                     {essentials_left_out(out), "common"},
                                     {essentials_unchecked(out)},
+                                    {updates_unchecked(out)},
                                     {essentials_not_finite(out)},
                                     {mostly_unchecked(out)},
                                     {base::printable(state.padding_in_doubt)},

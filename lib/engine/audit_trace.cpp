@@ -14,6 +14,7 @@
 #include "audit/skipped_steps.h"
 #include "audit/step_coverage.h"
 #include "audit/unused_parameters.h"
+#include "audit/updates.h"
 #include "base/text.h"
 #include "comparison/local_files.h"
 #include "comparison/run_facts.h"
@@ -193,6 +194,7 @@ class AuditRun {
     if (specification_ != nullptr) {
       audit::check_common_numbers(run_, *specification_, out_.tensors);
     }
+    audit::check_factors(run_, specification_, out_.tensors);
     std::optional<audit::GradientAccumulation> accumulation;
     std::optional<std::set<std::string>> trained;
     if (specification_ != nullptr) {
@@ -230,6 +232,10 @@ class AuditRun {
     if (specification_ != nullptr && !division_.part) {
       out_.coverage.step = audit::cover_step(*specification_, run_.manifest(), options_.selection,
                                              out_.tensors, judged_);
+    }
+    if (!division_.part && !out_.interrupted) {
+      out_.coverage.updates =
+          audit::audited_updates(run_, specification_, options_.selection, out_.tensors);
     }
     audit::reach_verdict(lost_.unreadable.size(), run_.manifest(), out_);
   }

@@ -185,7 +185,8 @@ class CompareRun {
                                               options_.calibration_file, out_.results);
     }
     warn(optimizer::replay_updates(reference_, candidate_, options_.execution, work_, hooks_,
-                                   out_.results));
+                                   out_.results)
+             .warnings);
     const bool any_left =
         std::any_of(out_.results.begin(), out_.results.end(), [](const TensorComparison& result) {
           return result.skipped == comparison::SkippedFor::kInterruption;

@@ -241,12 +241,10 @@ std::string replay_one(const UpdatePlan& plan, const measure::Backend& backend,
   return adopt_if_sound(plan, replayed(plan, backend), result);
 }
 
-std::vector<std::string> replay_updates(const trace::Source& reference,
-                                        const trace::Source& candidate,
-                                        const measure::ExecutionContext& execution,
-                                        comparison::Checkpoint& work,
-                                        const comparison::WorkHooks& hooks,
-                                        std::vector<TensorComparison>& results) {
+ReplayedUpdates replay_updates(const trace::Source& reference, const trace::Source& candidate,
+                               const measure::ExecutionContext& execution,
+                               comparison::Checkpoint& work, const comparison::WorkHooks& hooks,
+                               std::vector<TensorComparison>& results) {
   if (hooks.stopped()) {  // planning may read all gradients
     for (TensorComparison& result : results) {
       if (is_measured_update(result)) comparison::mark_interrupted(result);
@@ -281,26 +279,29 @@ std::vector<std::string> replay_updates(const trace::Source& reference,
     }
   }
 
+  ReplayedUpdates replayed;
   std::map<std::string, std::uint64_t> problems;
   std::map<std::string, std::uint64_t> differences;
   for (const Update& update : updates) {
-    if (!update.problem.empty()) ++problems[update.problem];
+    if (!update.problem.empty()) {
+      ++problems[update.problem];
+      replayed.problems.emplace(update.result - results.data(), update.problem);
+    }
     if (!update.plan->difference.empty()) ++differences[update.plan->difference];
   }
-  std::vector<std::string> warnings;
   if (!problems.empty()) {
-    warnings.push_back(base::concat(
+    replayed.warnings.push_back(base::concat(
         total_count(problems), " of ", base::plural(updates.size(), "updated parameter"),
         " could not be judged by replaying the optimizer, only by the tolerance of the others, "
         "which is wider: ",
         listed(problems)));
   }
   if (!differences.empty()) {
-    warnings.push_back(base::concat("the optimizer had other settings than in the reference for ",
-                                    base::plural(total_count(differences), "updated parameter"),
-                                    ": ", listed(differences)));
+    replayed.warnings.push_back(base::concat(
+        "the optimizer had other settings than in the reference for ",
+        base::plural(total_count(differences), "updated parameter"), ": ", listed(differences)));
   }
-  return warnings;
+  return replayed;
 }
 
 }  // namespace ttrace::optimizer

@@ -26,18 +26,21 @@ bool is_as_planned(const UpdatePlan& plan, const measure::Backend& backend);
 std::string replay_one(const UpdatePlan& plan, const measure::Backend& backend,
                        comparison::TensorComparison& result);
 
+struct ReplayedUpdates {
+  // One for the run on parameters that were not replayed, and one on hyperparameters.
+  std::vector<std::string> warnings;
+  std::map<std::size_t, std::string> problems;  // why result i was not replayed
+};
+
 // Replaces the measurement of updated parameters that can be replayed by the one against the
 // replayed values, when every record has been measured against the reference; all others stay as
 // they are. Where hyperparameters differ from the reference's, `reason` says so. Replays that
 // `work` knows are not repeated. If `hooks` stop the work, the parameters that are left are marked
-// as interrupted: the other rules are not for them; where a read fails, they are unreadable.
-// Returns one warning for the run on parameters
-// that were not replayed, and one on hyperparameters. The same for every number of threads.
-std::vector<std::string> replay_updates(const trace::Source& reference,
-                                        const trace::Source& candidate,
-                                        const measure::ExecutionContext& execution,
-                                        comparison::Checkpoint& work,
-                                        const comparison::WorkHooks& hooks,
-                                        std::vector<comparison::TensorComparison>& results);
+// as interrupted: the other rules are not for them; where a read fails, they are unreadable. The
+// same for every number of threads.
+ReplayedUpdates replay_updates(const trace::Source& reference, const trace::Source& candidate,
+                               const measure::ExecutionContext& execution,
+                               comparison::Checkpoint& work, const comparison::WorkHooks& hooks,
+                               std::vector<comparison::TensorComparison>& results);
 
 }  // namespace ttrace::optimizer

@@ -97,6 +97,11 @@ std::vector<std::string> describe_unchecked(const AuditReport& report) {
   if (coverage.step && !coverage.step->unjudged_gradients.empty()) {
     clauses.push_back(describe_unjudged_gradients(*coverage.step));
   }
+  if (coverage.updates) {
+    for (std::string said : {coverage.updates->describe_unmoved(), coverage.updates->describe()}) {
+      if (!said.empty()) clauses.push_back(std::move(said));
+    }
+  }
   const std::uint64_t left = coverage.tensors - coverage.judged - coverage.lacking;
   if (left > 0) clauses.push_back(concat(left, " could not be judged"));
   if (coverage.endless > 0) {

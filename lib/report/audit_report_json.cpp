@@ -137,6 +137,12 @@ std::string audit_json(const audit::AuditReport& report, Detail detail) {
   }
   if (report.coverage.wide > 0) coverage["wide_bound"] = report.coverage.wide;
   if (report.coverage.step) add_step(*report.coverage.step, coverage);
+  if (const auto& updates = report.coverage.updates) {
+    coverage["updates"] = {{"parameters", updates->parameters},
+                           {"judged", updates->parameters - updates->unjudged.size()},
+                           {"not_judged", updates->unjudged},
+                           {"unmoved", updates->unmoved}};
+  }
   if (report.selected_of) coverage["selected_of"] = *report.selected_of;
   if (report.coverage.overflowed > 0) coverage["overflowed"] = report.coverage.overflowed;
   if (!report.coverage.record_next.empty()) coverage["record_next"] = report.coverage.record_next;

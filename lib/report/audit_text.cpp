@@ -62,8 +62,14 @@ std::string part_of(const AuditReport& report) {
 std::string describe_holding(const AuditReport& report) {
   const std::vector<std::string> unchecked = describe_unchecked(report);
   std::string line = concat(part_of(report), describe_coverage(report));
-  if (!unchecked.empty()) line += concat("; ", unchecked.front());
-  if (unchecked.size() > 1) line += concat(", and ", unchecked.size() - 1, " more");
+  for (std::size_t i = 0; i < unchecked.size(); ++i) {
+    constexpr std::size_t kRest = 20;  // "HOLDS  " and ", and 5 more"
+    if (i > 0 && line.size() + unchecked[i].size() + kRest > kLongestAnswer) {
+      line += concat(", and ", unchecked.size() - i, " more");
+      break;
+    }
+    line += concat("; ", unchecked[i]);
+  }
   const std::string sharpness = describe_audit_sharpness(report);
   const bool fits = line.size() + sharpness.size() + 9 <= kLongestAnswer;
   return fits ? concat(line, "; ", sharpness) : line;

@@ -30,9 +30,9 @@ class Told:
     first_line: str
 
 
-def audited(run: Run, folder: Path) -> Told:
+def audited(run: Run, folder: Path, *flags: str) -> Told:
     trace, specification = run.write(folder)
-    done = run_ttrace("audit", trace, "--specification", specification)
+    done = run_ttrace("audit", trace, "--specification", specification, *flags)
     text = done.stdout or done.stderr
     return Told(done.returncode, text.splitlines()[0] if text else "")
 

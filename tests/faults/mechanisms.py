@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lies_of_updates
 import numpy as np
 from faults_of_step import (
     ALL_FLIPPED,
@@ -16,7 +17,6 @@ from faults_of_step import (
     NORM_HALVED,
     SCALED,
     SPOT,
-    STEP_LOST,
     ZEROED,
     Fault,
     alternating,
@@ -387,7 +387,7 @@ def mechanisms() -> dict[str, list[Variant]]:
                 ),
             )
         ],
-    }
+    } | lies_of_updates.mechanisms()
 
 
 def said() -> dict[str, list[Variant]]:
@@ -416,9 +416,6 @@ def said() -> dict[str, list[Variant]]:
             ),
         ],
         "one output is opaque": each({"1 could not be judged": make_opaque(is_key(SPOT))}, ZEROED),
-        "a trace without updates": each(
-            {"the trace lacks 12 updated parameters": drop(kinds("param_after_step"))}, STEP_LOST
-        ),
         "a type that is coarser than all that is stored": each(
             {"coarser than anything stored": behind(through_a_type("float8_e5m2"), SPOT)},
             Fault("every other element is a tenth off", {SPOT: lambda v: v * alternating(v, 0.1)}),
@@ -431,4 +428,4 @@ def said() -> dict[str, list[Variant]]:
             {"1 tensor has NaN or infinities, as expected": output_with_nan},
             Fault("some values are NaN", {}),
         ),
-    }
+    } | lies_of_updates.said()

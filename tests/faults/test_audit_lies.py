@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 import audit_lies
+import lies_of_updates
 import mechanisms
 import pytest
 from faults_of_step import Fault
 from small_step import step
-from support.ttrace_cli import DIVERGED, MATCH
+from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH
 from variants import Variant
 
 LONG = os.environ.get("TTRACE_LONG") == "1"
@@ -46,6 +47,37 @@ def test_a_healthy_step_holds(tmp_path: Path, dtype: str, mask: float) -> None:
     told = audit_lies.audited(step(dtype, mask), tmp_path)
     assert told.exit_code == MATCH, told
     assert told.first_line.startswith("HOLDS  75 of 75 tensors"), told
+
+
+@pytest.mark.parametrize(
+    ("flags", "exit_code"),
+    [
+        (("--kind", "output", "loss", "param_grad", "main_grad"), MATCH),
+        (("--only", "layers.2*", "--kind", "output", "param_grad"), MATCH),
+        (("--only", "layers.2*"), INCONCLUSIVE),
+    ],
+)
+def test_a_person_may_leave_updates_out(
+    tmp_path: Path, flags: tuple[str, ...], exit_code: int
+) -> None:
+    run = step()
+    lies_of_updates.groups(type="muon")(run)
+    told = audit_lies.audited(run, tmp_path, *flags)
+    assert told.exit_code == exit_code, told
+    if exit_code == MATCH:
+        assert " selected tensors follow from " in told.first_line
+    else:
+        assert "the updates of 2 of 2 parameters were not judged: " in told.first_line
+
+
+def test_updates_of_a_few_parameters_may_be_unjudged(tmp_path: Path) -> None:
+    run = step()
+    group = run.manifest["optimizer"][0]
+    group["params"].remove("head.bias")
+    run.manifest["optimizer"].append({**group, "type": "muon", "params": ["head.bias"]})
+    told = audit_lies.audited(run, tmp_path)
+    assert told.exit_code == MATCH, told
+    assert "; the updates of 1 of 13 parameters were not judged" in told.first_line
 
 
 @pytest.mark.parametrize("fault", faults())
