@@ -8,10 +8,12 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "layout/manifest_merge.h"
 #include "layout/mesh.h"
 #include "trace/open/open_trace.h"
+#include "trace/run_id.h"
 
 namespace ttrace::app {
 namespace {
@@ -118,6 +120,7 @@ std::optional<FollowedTrace::Part> FollowedTrace::read_part(std::uint64_t rank,
 
 void FollowedTrace::read_parts(TraceState& state) {
   std::set<std::uint64_t> fresh;  // ranks that write for another run than before
+  std::set<std::string> begun;    // the ids of runs that such a rank has turned to
   for (const std::uint64_t rank : ranks_with_files()) {
     const auto file = state_of(file_of(rank));
     if (!file || (!is_single_file() && is_stale(file_of(rank), *file))) continue;
@@ -131,21 +134,26 @@ void FollowedTrace::read_parts(TraceState& state) {
           known->second.run == part->run &&
           std::includes(part->steps.begin(), part->steps.end(), before.begin(), before.end());
       if (!same) fresh.insert(rank);
-      if (known->second.run != part->run) earlier_runs_.insert(known->second.run);
+      if (known->second.run != part->run) {
+        earlier_runs_.insert(known->second.run);
+        begun.insert(part->run);
+      }
     }
     parts_[rank] = *std::move(part);
   }
   if (fresh.empty()) return;
   state.began_anew = true;
-  forget_parts_but(fresh);
+  forget_parts_but(fresh, begun);
 }
 
-// Other ranks' files are those of the run before, until they are written anew.
-void FollowedTrace::forget_parts_but(const std::set<std::uint64_t>& fresh) {
+// The files of other ranks are those of the run before, until they are written anew or where they
+// are of the new run already.
+void FollowedTrace::forget_parts_but(const std::set<std::uint64_t>& fresh,
+                                     const std::set<std::string>& begun) {
   std::set<std::string> current;
   for (const std::uint64_t rank : fresh) current.insert(parts_.at(rank).run);
   for (auto it = parts_.begin(); it != parts_.end();) {
-    if (fresh.contains(it->first)) {
+    if (fresh.contains(it->first) || begun.contains(it->second.run)) {
       ++it;
       continue;
     }
@@ -181,6 +189,15 @@ void FollowedTrace::read_whole(TraceState& state) {
     }
   }
   state.is_whole = true;
+}
+
+std::vector<std::uint64_t> FollowedTrace::ranks_of_other_run() const {
+  std::vector<std::uint64_t> others;
+  for (const auto& [rank, part] : parts_) {
+    const auto fit = trace::fit_of(part.run, rank, parts_.begin()->second.run);
+    if (fit == trace::RunFit::kOther) others.push_back(rank);
+  }
+  return others;
 }
 
 void FollowedTrace::find_finished(TraceState& state) const {
@@ -222,6 +239,15 @@ void FollowedTrace::find_finished(TraceState& state) const {
                           ? concat(layout::describe_ranks(absent), " of ", mesh_.size(),
                                    absent.size() == 1 ? " has" : " have", " written no step")
                           : problem_;
+    return;
+  }
+  if (const auto others = ranks_of_other_run(); !others.empty()) {
+    state.waits_for = base::render(
+        {"{count?the file|the files} of {ranks} {count?is|are} of another run than that of rank "
+         "{first}",
+         {{"count", others.size()},
+          {"ranks", layout::describe_ranks(others)},
+          {"first", parts_.begin()->first}}});
     return;
   }
   for (const std::uint64_t step : all) {

@@ -73,8 +73,9 @@ class FollowedTrace {
   trace::Manifest manifest_of(std::uint64_t rank) const;
   std::optional<Part> read_part(std::uint64_t rank, const FileState& state);
   void read_parts(TraceState& state);
-  void forget_parts_but(const std::set<std::uint64_t>& fresh);
+  void forget_parts_but(const std::set<std::uint64_t>& fresh, const std::set<std::string>& begun);
   void read_whole(TraceState& state);
+  std::vector<std::uint64_t> ranks_of_other_run() const;
   void find_finished(TraceState& state) const;
 
   std::string path_;

@@ -9,8 +9,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/message.h"
+#include "base/text.h"
 #include "layout/manifest_merge_ranks.h"
 #include "layout/mesh.h"
+#include "trace/run_id.h"
 
 namespace ttrace::layout {
 namespace {
@@ -149,6 +152,11 @@ void ManifestMerge::add(std::uint64_t rank, trace::Manifest part) {
     of_other_run_.push_back(rank);
   }
   ranks_.push_back(rank);
+  if (run_id_.empty()) run_id_ = part.run.id;
+  if (trace::fit_of(part.run.id, rank, run_id_) == trace::RunFit::kOther) {
+    if (of_other_id_.empty()) other_id_ = part.run.id;
+    of_other_id_.push_back(rank);
+  }
   run_.add(rank, std::move(part.run));
   if (!of_other_run_.empty()) return;  // it will be refused
   for (trace::TensorEntry& entry : part.tensors) add_tensor(rank, std::move(entry));
@@ -187,6 +195,17 @@ void ManifestMerge::require_one_run() const {
                             describe_ranks(of_other_run_),
                             of_other_run_.size() == 1 ? " says " : " say ", other_meshes_,
                             "; files of two runs lie in one folder");
+  }
+  if (!of_other_id_.empty()) {
+    const Numbers others = without(ranks_, of_other_id_);
+    throw base::input_error(base::render(
+        {"{ranks} {count?is|are} of the run {id}, {others} of another one, {other}; files of two "
+         "runs lie in one folder, so move those of the other run away, or record again",
+         {{"ranks", describe_ranks(others)},
+          {"count", others.size()},
+          {"id", base::excerpt(run_id_)},
+          {"others", describe_ranks(of_other_id_)},
+          {"other", base::excerpt(other_id_)}}}));
   }
   const Numbers all = ranks_of(whole_.meshes);
   const Numbers strangers = without(ranks_, all);

@@ -121,6 +121,9 @@ class ManifestMerge {
   RunMerge run_;
   std::set<std::string> known_modules_;
   std::optional<Contradiction> contradiction_;
+  std::string run_id_;                       // of the lowest rank that says one
+  std::vector<std::uint64_t> of_other_id_;   // ranks of another run than that
+  std::string other_id_;                     // of the first of them
   std::vector<std::uint64_t> of_other_run_;  // ranks that say other meshes than the first
   std::string other_meshes_;
 };

@@ -39,6 +39,8 @@ class RankFile {
   virtual std::shared_ptr<const range::RangeFile> ranges() const = 0;
   // The rank that the file says wrote it (`ttrace_rank`), if it says so.
   virtual std::optional<std::uint64_t> written_by() const = 0;
+  // The id of the run that the file says it is of (`ttrace_run`), if it says so.
+  virtual std::optional<std::string> stamped_run() const = 0;
   virtual EmbeddedManifest manifest() const = 0;
   // Checks the ranges by which tensors are read against the file's own headers. Finds nothing in
   // kinds of files that have only one of the two.

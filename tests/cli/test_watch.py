@@ -267,6 +267,27 @@ def test_a_job_that_begins_anew_is_judged_anew(watch, reference, tmp_path):
     assert watcher.end() == (MATCH, "ttrace: --on-divergence | 0")
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_of_another_run_is_waited_for(watch, reference, tmp_path, replaced):
+    """As a node leaves it on which yesterday's job was killed before anyone wrote a manifest."""
+    monday = GrowingRun(tmp_path / "run", identity="monday", wrong=(0,))
+    monday.write(0, ranks=(1,))
+    tuesday = GrowingRun(tmp_path / "run", identity="tuesday")
+    tuesday.write(0, ranks=(0,))
+    watcher = watch("--reference", reference, "--step", "0", "--timeout", "3s")
+    assert watcher.is_silent(1.5)
+    if not replaced:
+        assert "the file of rank 1 is of another run than that of rank 0" in watcher.line()
+        assert watcher.end()[0] == INCONCLUSIVE
+        return
+    tuesday.write(0, ranks=(1,))
+    assert watcher.line() == "the job began anew: run has the trace of another run now"
+    assert watcher.line().startswith("step 0  MATCH")
+    tuesday.close()
+    assert watcher.line() == "MATCH  1 step agrees; the job has ended"
+    assert watcher.end()[0] == MATCH
+
+
 def test_the_trace_of_an_earlier_run_is_passed_over(watch, reference, tmp_path):
     earlier = GrowingRun(tmp_path / "run", identity="earlier")
     for step in (0, 1, 2):

@@ -117,7 +117,7 @@ TEST_CASE("a part without elements need not have been recorded") {
 // Parts of version 2, whose ranks were asked to record outputs of step 0.
 Parts asked(Parts parts) {
   for (auto& [rank, part] : parts) {
-    part.run.id = std::to_string(rank);
+    part.run.id = "a run";
     part.run.recorded = trace::Recorded{{trace::Kind::kOutput}, std::nullopt, {0}};
   }
   return parts;
@@ -162,7 +162,7 @@ TEST_CASE("the run recorded what all ranks did that record") {
   parts.at(3).run.recorded->modules = {"b"};
   parts.at(3).run.unfinished = {3};
   trace::RunFacts run = merge_manifests(parts).manifest.run;
-  CHECK(run.id == "0");
+  CHECK(run.id == "a run");
   CHECK(run.unfinished == Numbers{3});
   CHECK(run.recorded == trace::Recorded{{Kind::kOutput}, {{"a.*", "b"}}, {0}});
   parts.at(2).run.recorded->modules.reset();
@@ -312,6 +312,18 @@ TEST_CASE("tensors stand by step, then execution order, then key") {
   CHECK(texts == std::vector<std::string>{"z · output · step 0", "b · grad_output · step 0",
                                           "b · output · step 0", "b · output · step 0 · mb 0",
                                           "a · output · step 1"});
+}
+
+TEST_CASE("ids of two runs are refused") {
+  Parts parts = asked(parts_of(entry_of(), {}));
+  for (const std::string other : {"another run", "A run", "a ru", "a run "}) {
+    parts.at(1).run.id = parts.at(3).run.id = other;
+    check_refused([&] { merge_manifests(parts); },
+                  {"ranks {0, 2} are of the run a run, ranks {1, 3} of another one, " + other,
+                   "move those of the other run away"});
+  }
+  parts.at(1).run.id = parts.at(3).run.id = "";
+  CHECK(merge_manifests(parts).lost_ranks.empty());
 }
 
 TEST_CASE("meshes of two runs are refused") {

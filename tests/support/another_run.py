@@ -15,6 +15,8 @@ def copy_as_another_run(source: Path, target: Path) -> Path:
     with h5py.File(target, "r+") as file:
         manifest = json.loads(file["manifest"][()])
         manifest["run"]["id"] = "another" + manifest["run"]["id"][len("another") :]
+        if "ttrace_run" in file.attrs:
+            file.attrs["ttrace_run"] = manifest["run"]["id"]
         del file["manifest"]
         file["manifest"] = json.dumps(manifest)
     return target

@@ -74,6 +74,8 @@ def convert(path: Path, embed: bool = True) -> Path:
             metadata["ttrace_manifest"] = file["manifest"].asstr()[()]
         if "ttrace_rank" in file.attrs:
             metadata["ttrace_rank"] = str(int(file.attrs["ttrace_rank"]))
+        if "ttrace_run" in file.attrs:
+            metadata["ttrace_run"] = bytes(file.attrs["ttrace_run"]).decode()
     written = path.with_suffix(".safetensors")
     written.write_bytes(file_of(tensors_in(path), metadata))
     path.unlink()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import re
+import shutil
 
 import h5py
 import pytest
@@ -13,6 +15,7 @@ from trace_reading import Trace
 
 import ttrace_torch as tt
 from ttrace_torch.capture.selection import KINDS
+from ttrace_torch.union import write_manifest
 
 
 def run_of(path, **options):
@@ -43,6 +46,43 @@ def test_every_run_has_another_id(tmp_path):
     ids = {run_of(tmp_path / "run.h5", steps=0)["id"] for _ in range(3)}
     assert len(ids) == 3
     assert run_of(tmp_path / "run.h5", steps=0, run={"id": "job 7"})["id"] == "job 7"
+
+
+def test_ranks_without_a_store_say_that_their_ids_differ(tmp_path):
+    model = seeded(TiedGPT)
+    for rank in range(2):
+        with tt.trace(model, out=tmp_path, mesh=tt.Mesh({"dp": 2}), rank=rank) as tracer:
+            train_step(model, tracer)
+    ids = []
+    for rank in range(2):
+        with h5py.File(tmp_path / f"rank_{rank:05d}.h5") as file:
+            ids.append(file.attrs["ttrace_run"].decode())
+        assert re.fullmatch(f"[0-9a-f]{{32}}@{rank}", ids[rank])
+    assert ids[0][:32] != ids[1][:32]
+    assert Trace(tmp_path).manifest["run"]["id"] == ids[0]
+    assert "@" not in run_of(tmp_path / "run.h5", steps=0)["id"]
+
+
+def test_a_file_of_an_earlier_run_leaves_no_manifest(tmp_path, capfd):
+    model = seeded(TiedGPT)
+
+    def trace_rank(out, rank, identity):
+        options = {"mesh": tt.Mesh({"dp": 2}), "rank": rank, "run": {"id": identity}}
+        with tt.trace(model, out=out, **options) as tracer:
+            train_step(model, tracer)
+
+    trace_rank(tmp_path / "monday", 1, "monday")
+    trace_rank(tmp_path / "tuesday", 1, "tuesday")
+    shutil.copy(tmp_path / "monday" / "rank_00001.h5", tmp_path / "tuesday")
+    trace_rank(tmp_path / "tuesday", 0, "tuesday")
+    assert "rank(s) [1] are of another run" in capfd.readouterr().err
+    assert not (tmp_path / "tuesday" / "manifest.json").exists()
+    with pytest.raises(tt.TraceError, match="'monday' and not 'tuesday'"):
+        write_manifest(tmp_path / "tuesday")
+    with h5py.File(tmp_path / "tuesday" / "rank_00001.h5", "r+") as file:
+        file.attrs["ttrace_run"] = "tuesday"
+    with pytest.raises(tt.TraceError, match="it names two runs, 'tuesday' and 'monday'"):
+        write_manifest(tmp_path / "tuesday")
 
 
 def test_a_rank_that_was_told_not_to_record_says_so(tmp_path):
@@ -97,6 +137,7 @@ def test_ranks_share_an_id_and_a_skipped_update_leaves_a_manifest(tmp_path, skip
     for rank in range(2):
         with h5py.File(tmp_path / "run" / f"rank_{rank:05d}.h5") as file:
             ids.add(json.loads(file["manifest"][()])["run"]["id"])
+            ids.add(file.attrs["ttrace_run"].decode())
     assert ids == {second["run"]["id"]}
     absent = {e["kind"]: e["absent_on"] for e in second["tensors"] if "absent_on" in e}
     assert absent == ({"main_grad": [1], "param_after_step": [1]} if skips else {})

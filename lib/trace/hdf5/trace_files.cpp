@@ -60,8 +60,9 @@ class LibraryFile : public RankFile {
   }
   std::shared_ptr<const range::RangeFile> ranges() const override { return file_->ranges(); }
   std::optional<std::uint64_t> written_by() const override {
-    return file_->root_attribute("ttrace_rank");
+    return file_->root_number("ttrace_rank");
   }
+  std::optional<std::string> stamped_run() const override { return file_->root_text("ttrace_run"); }
   EmbeddedManifest manifest() const override {
     constexpr const char* kPlace = "/manifest";
     if (!file_->has(kPlace)) return {kPlace, std::nullopt};

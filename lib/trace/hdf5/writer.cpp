@@ -39,6 +39,9 @@ std::string reason() {
   return base::printable(all.substr(first, all.find('\'', first) - first));
 }
 
+// HDF5 keeps an attribute in the object header, which has room for 64 KiB.
+constexpr std::size_t kLongestStamp = 4096;
+
 Handle string_type(std::size_t bytes) {
   Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
   H5Tset_size(type.get(), bytes);
@@ -110,6 +113,7 @@ class FileSink : public Sink {
   void finish(const Manifest& manifest) override {
     const std::string text = manifest_text(manifest);
     write_manifest(text);
+    write_run(manifest.run.id);
     // The seal's checksum covers all bytes outside the ranges, and with chunks that would be data,
     // so that opening the file would read them. Such a file gets no table.
     if (has_chunks_) ranges_.clear();
@@ -188,7 +192,7 @@ class FileSink : public Sink {
     try {
       const std::shared_ptr<const File> reader = File::open(file);
       if (reader->read_string("/manifest") != manifest ||
-          reader->root_attribute("ttrace_rank") != rank_) {
+          reader->root_number("ttrace_rank") != rank_) {
         throw base::input_error(file, ": /manifest: is not what was written");
       }
       written_.require_in(*reader);
@@ -208,6 +212,13 @@ class FileSink : public Sink {
     if (!attribute || H5Awrite(attribute.get(), memory, value) < 0 || !attribute.close_now()) {
       throw failure(base::concat("the attribute ", name, " cannot be written"));
     }
+  }
+
+  void write_run(const std::string& id) const {
+    if (id.empty() || id.size() > kLongestStamp) return;  // /manifest says it
+    const LibraryLock lock;
+    const Handle type = string_type(id.size());
+    write_attribute(file_.get(), "ttrace_run", type.get(), type.get(), id.data());
   }
 
   void write_manifest(const std::string& text) const {

@@ -18,11 +18,14 @@
 #include "base/checksum.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/log.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "trace/foreign_file.h"
 #include "trace/open/fingerprint.h"
 #include "trace/open/rank_folder.h"
 #include "trace/open/storages.h"
+#include "trace/run_id.h"
 
 namespace ttrace::trace {
 namespace {
@@ -57,7 +60,10 @@ class DirectoryTrace : public Source {
       : path_(std::move(path)),
         folder_(path_),
         manifest_(std::move(manifest)),
-        checksum_(base::xxh64(std::as_bytes(std::span(text)))) {}
+        run_(manifest_.run.id),
+        checksum_(base::xxh64(std::as_bytes(std::span(text)))) {
+    if (run_.empty()) run_ = run_of_first_file();
+  }
 
   const std::string& path() const override { return path_; }
   const Manifest& manifest() const override { return manifest_; }
@@ -105,6 +111,36 @@ class DirectoryTrace : public Source {
   }
 
  private:
+  // Where the manifest names no run, all files are to be of one.
+  std::string run_of_first_file() const {
+    if (!folder_.ranks() || folder_.ranks()->empty()) return "";
+    const std::uint64_t first = folder_.ranks()->front();
+    const std::string path = rank_file(first);
+    try {
+      return run_of(*open_rank_file(path, first), path);
+    } catch (const base::InputError&) {
+      return "";  // told where its tensors are read
+    }
+  }
+
+  // Opens the file of a rank. Throws an input error if it is of another run than the manifest.
+  std::shared_ptr<const RankFile> open_of_run(std::uint64_t rank) const {
+    const std::string path = rank_file(rank);
+    auto file = open_rank_file(path, rank);
+    if (run_.empty()) return file;
+    const std::string said = run_of(*file, path);
+    require_run(path, rank, said, run_);
+    if (!has_remarked_ && fit_of(said, rank, run_) == RunFit::kUnsaid) {
+      has_remarked_ = true;
+      base::warn(
+          base::render({"{file} does not say of which run it is (ttrace_run), so a file of another "
+                        "run would not be "
+                        "noticed; give all ranks one id with run= of trace()",
+                        {{"file", path}}}));
+    }
+    return file;
+  }
+
   std::shared_ptr<const range::RangeFile> ranges_of(std::uint64_t rank) const {
     const std::lock_guard lock(mutex_);
     const auto found = ranges_.find(rank);
@@ -134,7 +170,7 @@ class DirectoryTrace : public Source {
       }
     }
     try {
-      open_.emplace_front(rank, open_rank_file(rank_file(rank), rank));
+      open_.emplace_front(rank, open_of_run(rank));
     } catch (const base::InputError& error) {
       problems_.emplace(rank, error.what());
       throw;
@@ -146,10 +182,12 @@ class DirectoryTrace : public Source {
   std::string path_;
   RankFolder folder_;
   Manifest manifest_;
+  std::string run_;             // its id, or that of the first file where the manifest has none
   std::uint64_t checksum_ = 0;  // of the manifest's text
   mutable std::mutex mutex_;
   mutable std::list<std::pair<std::uint64_t, std::shared_ptr<const RankFile>>> open_;
   mutable std::map<std::uint64_t, std::string> problems_;
+  mutable bool has_remarked_ = false;
   mutable std::unordered_map<std::uint64_t, std::shared_ptr<const range::RangeFile>> ranges_;
 };
 

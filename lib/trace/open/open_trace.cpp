@@ -43,6 +43,7 @@ class SingleFileTrace : public Source {
                               " (ttrace_rank), but a single file holds rank 0; give the directory "
                               "with all rank files");
     }
+    run_of(*file_, path_);
     const std::string name = path_ + ": " + embedded.place;
     manifest_ = parse_manifest(*embedded.text, name);
     checksum_ = checksum_of(*embedded.text);
@@ -66,7 +67,9 @@ class SingleFileTrace : public Source {
       : path_(std::move(path)),
         file_(std::move(file)),
         manifest_(std::move(manifest)),
-        checksum_(checksum_of(manifest_text(manifest_))) {}
+        checksum_(checksum_of(manifest_text(manifest_))) {
+    require_run(path_, 0, run_of(*file_, path_), manifest_.run.id);
+  }
 
   const std::string& path() const override { return path_; }
   const Manifest& manifest() const override { return manifest_; }
@@ -121,6 +124,7 @@ Manifest read_rank_manifest(const std::string& directory, std::uint64_t rank) {
   const FoundRankFile found = find_rank_file(directory, rank);
   if (found.problem) throw base::input_error(*found.problem);
   const auto file = open_rank_file(found.path, rank);
+  run_of(*file, found.path);
   const EmbeddedManifest embedded = file->manifest();
   if (!embedded.text) {
     throw base::input_error(found.path, ": ", embedded.place,

@@ -7,7 +7,10 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/message.h"
+#include "base/text.h"
 #include "trace/hdf5/trace_files.h"
+#include "trace/run_id.h"
 #include "trace/safetensors/tensor_file.h"
 
 namespace ttrace::trace {
@@ -46,6 +49,41 @@ std::shared_ptr<const RankFile> open_by_content(const std::string& path) {
     return !error && storage.recognises(head, bytes);
   });
   return (known == all.end() ? of_suffix(path) : *known).open(path);
+}
+
+std::string run_of(const RankFile& file, const std::string& path) {
+  const std::string stamped = file.stamped_run().value_or("");
+  std::string embedded;
+  std::string place;
+  try {
+    const EmbeddedManifest manifest = file.manifest();
+    place = manifest.place;
+    if (manifest.text) embedded = run_id_within(*manifest.text).value_or("");
+  } catch (const base::InputError&) {
+    // Tensors are read without the manifest inside, and its damage is told where it is needed.
+  }
+  if (!stamped.empty() && !embedded.empty() && stamped != embedded) {
+    throw base::input_error(
+        path, ": ",
+        base::render({"says that it is of the run {stamped} (ttrace_run) and of the run "
+                      "{embedded} ({place}), so files were mixed; record again",
+                      {{"stamped", base::excerpt(stamped)},
+                       {"embedded", base::excerpt(embedded)},
+                       {"place", place}}}));
+  }
+  return stamped.empty() ? embedded : stamped;
+}
+
+void require_run(const std::string& path, std::uint64_t rank, const std::string& said,
+                 const std::string& expected) {
+  if (fit_of(said, rank, expected) != RunFit::kOther) return;
+  throw base::input_error(
+      path, ": ",
+      base::render({"is a file of another run, {said}, in the trace of the run {expected}; copy "
+                    "the file that rank {rank} wrote in that run here, or record again",
+                    {{"said", base::excerpt(said)},
+                     {"expected", base::excerpt(expected)},
+                     {"rank", rank}}}));
 }
 
 std::shared_ptr<const RankFile> open_rank_file(const std::string& path, std::uint64_t rank) {

@@ -148,14 +148,19 @@ class TensorFile : public RankFile {
     throw base::input_error(path_, ": __metadata__: ttrace_rank is not a whole number");
   }
 
+  std::optional<std::string> stamped_run() const override { return metadata("ttrace_run"); }
+
   EmbeddedManifest manifest() const override {
-    EmbeddedManifest embedded{"__metadata__/ttrace_manifest", std::nullopt};
-    const auto found = metadata_.find("ttrace_manifest");
-    if (found != metadata_.end()) embedded.text = found->second;
-    return embedded;
+    return {"__metadata__/ttrace_manifest", metadata("ttrace_manifest")};
   }
 
  private:
+  std::optional<std::string> metadata(const std::string& key) const {
+    const auto found = metadata_.find(key);
+    if (found == metadata_.end()) return std::nullopt;
+    return found->second;
+  }
+
   std::string path_;
   std::map<std::string, std::string> other_types_;
   std::map<std::string, std::string> metadata_;

@@ -11,7 +11,6 @@ from typing import Any
 
 from ttrace_torch.base.names import ROOT, matching
 from ttrace_torch.base.process import say
-from ttrace_torch.errors import TraceError
 from ttrace_torch.write.merge import merge_manifests, rank_file, read_parts, save_manifest
 from ttrace_torch.write.merge_tensors import Contradiction
 from ttrace_torch.write.same_samples import same_samples
@@ -20,13 +19,10 @@ from ttrace_torch.write.same_samples import same_samples
 _MOST_SHOWN = 8
 
 
-def close_run(
-    folder: Path, shared_id: str | None = None, earlier_ids: Collection[str] = ()
-) -> Mapping[str, Any] | None:
+def close_run(folder: Path, earlier_ids: Collection[str] = ()) -> Mapping[str, Any] | None:
     """Writes the manifest of a run whose files are all closed, and lists what is incomplete.
     Returns it if this rank was the first to do so.
 
-    shared_id: the run's id that all ranks must have; None if each may have drawn its own.
     earlier_ids: those of the run that stood here before. Where a file still has one, its rank has
         not begun, and will write the manifest itself.
     Throws OSError, and TraceError if the files are not of one run.
@@ -34,13 +30,6 @@ def close_run(
     parts = read_parts(folder)
     if any(run.get("id") in earlier_ids for run in _runs(parts)):
         return None
-    if shared_id is not None:
-        strange = sorted(r for r, run in zip(sorted(parts), _runs(parts)) if run["id"] != shared_id)
-        if strange:
-            raise TraceError(
-                f"the file(s) of rank(s) {strange} are of another job that writes into the same "
-                "folder; give every job a folder of its own"
-            )
     contradictions: list[Contradiction] = []
     whole = merge_manifests(parts, contradictions)
     found = [one._asdict() for one in contradictions] + _steps_not_reached(parts)

@@ -24,6 +24,10 @@ _LIBVER = ("earliest", "v110")
 _CHUNK_BYTES = 1 << 20
 # Attribute of a finished file.
 _CLOSED = "ttrace_closed"
+# Attribute with the id of the run.
+_RUN = "ttrace_run"
+# Bytes of a run's id in an attribute, for which HDF5 has 64 KiB.
+_LONGEST_STAMP = 4096
 # How often a file is opened that another rank may be changing.
 _TRIES = 3
 
@@ -36,10 +40,12 @@ class RankFile:
     commit.
     """
 
-    def __init__(self, path: Path, rank: int, compress: int | None) -> None:
-        """compress: deflate level 0 to 9 for chunked datasets; None writes contiguous ones."""
+    def __init__(self, path: Path, rank: int, compress: int | None, run: str = "") -> None:
+        """compress: deflate level 0 to 9 for chunked datasets; None writes contiguous ones.
+        run: the id of the run, or empty."""
         self._file = StepFile(path)
         self._rank = rank
+        self._run = run.encode()
         self._compress = compress
         self._ranges = Ranges()
         self._hdf5: Any = None
@@ -177,6 +183,8 @@ class RankFile:
             return
         self._hdf5 = h5py.File(self._file, "w", libver=_LIBVER)
         self._hdf5.attrs.create("ttrace_rank", self._rank, dtype="<i8")
+        if 0 < len(self._run) <= _LONGEST_STAMP:
+            self._hdf5.attrs.create(_RUN, np.bytes_(self._run))
 
     def _check(self) -> None:
         if self._file.error is not None:
@@ -263,6 +271,13 @@ def read_manifest(path: Path) -> str:
     with h5py.File(path, "r") as file:
         value = file["manifest"][()]
     return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def stamped_run(path: Path) -> str | None:
+    """The id of the run that a rank's file is stamped with; None if it has no stamp."""
+    with h5py.File(path, "r") as file:
+        value = file.attrs.get(_RUN)
+    return value.decode() if isinstance(value, bytes) else value and str(value)
 
 
 def is_closed(path: Path) -> bool:

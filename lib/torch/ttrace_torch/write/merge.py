@@ -17,8 +17,8 @@ from ttrace_torch.base.files import remove_quietly, sync_folder, write_synced
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.write import manifest
-from ttrace_torch.write.hdf5 import is_closed, read_manifest
-from ttrace_torch.write.merge_run import Requested, merge_runs
+from ttrace_torch.write.hdf5 import is_closed, read_manifest, stamped_run
+from ttrace_torch.write.merge_run import Requested, merge_runs, require_one_run
 from ttrace_torch.write.merge_tensors import Contradiction, merge_tensors
 
 MANIFEST = "manifest.json"
@@ -153,6 +153,7 @@ def merge_manifests(
             f"rank {ranks[0]} has {schemas[ranks[0]]}, rank(s) {others} have another version; "
             "files of two runs lie in one folder, so empty it and run again"
         )
+    require_one_run(parts)
     whole: dict[str, Any] = {"schema": schemas[ranks[0]]}
     run = merge_runs(parts)
     if run is not None:
@@ -232,6 +233,9 @@ def _read(path: Path) -> dict[str, Any]:
         meshes = [Mesh.from_json(mesh) for mesh in value["meshes"].values()]
         if not meshes or not isinstance(value["tensors"], list):
             raise ValueError("it has no mesh, or no list of tensors")  # noqa: TRY301
+        stamp, said = None if alone else stamped_run(path), value.get("run", {}).get("id")
+        if stamp and said and stamp != said:
+            raise ValueError(f"it names two runs, {stamp!r} and {said!r}")  # noqa: TRY301
     except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
         raise TraceError(
             f"{path}: {what} ({type(error).__name__}: {error}); re-run that rank"

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
+
+from ttrace_torch.errors import TraceError
+
+# The id that a rank draws where the ranks share no store (write/output.py), and that rank.
+_DRAWN_ALONE = re.compile(r"[0-9a-f]{32}@([0-9]+)")
 
 
 class Requested:
@@ -26,6 +32,30 @@ class Requested:
         if requested is None or rank in self._unfinished or _goes_by_rows(entry):
             return False
         return entry["kind"] in requested["kinds"] and entry["step"] in requested["steps"]
+
+
+def require_one_run(parts: Mapping[int, Mapping[str, Any]]) -> None:
+    """Throws TraceError if ranks have files of two runs. Ids that ranks drew alone may differ."""
+    ids = {rank: parts[rank].get("run", {}).get("id") for rank in sorted(parts)}
+    first = next((one for one in ids.values() if one), None)
+    alone = _drawn_by(first) is not None
+    strange = [
+        rank
+        for rank, one in ids.items()
+        if one and one != first and not (alone and _drawn_by(one) == str(rank))
+    ]
+    if strange:
+        raise TraceError(
+            f"the file(s) of rank(s) {strange} are of another run than those of the other ranks, "
+            f"{ids[strange[0]]!r} and not {first!r}; move them away and record again; give every "
+            "job a folder of its own, and all its ranks the same out="
+        )
+
+
+def _drawn_by(run_id: Any) -> str | None:
+    """The rank that drew the id alone; None if ranks share it."""
+    found = _DRAWN_ALONE.fullmatch(str(run_id))
+    return None if found is None else found[1]
 
 
 def merge_runs(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:

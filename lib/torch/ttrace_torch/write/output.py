@@ -81,7 +81,9 @@ class Output:
         self.times = StepTimes()
         self._tells = tells
         meshes.default.coordinate(rank)
-        drawn, self._id_is_shared = run_id(path)
+        drawn, is_shared = run_id(path)
+        if not is_shared and len(meshes.ranks) > 1:
+            drawn = f"{drawn}@{rank}"  # readers know by this that other ranks have other ids
         self._run = {"id": drawn, **run}
         self._recorded = dict(recorded or {"kinds": list(KINDS)})
         self._steps: list[int] = []
@@ -90,7 +92,7 @@ class Output:
         if self._path.suffix != ".h5":
             self._folder = self._path
             self._path = self._folder / merge.rank_file(rank)
-        self._file = RankFile(self._path, rank, compress)
+        self._file = RankFile(self._path, rank, compress, str(self._run["id"]))
         self._copies = HostCopies()
         memory = default_memory() if memory is None else memory
         self._writer = Writer(rank, memory, self.failure, self._undo)
@@ -178,11 +180,7 @@ class Output:
         if self.failure.message is None and self._folder is not None:
             try:
                 if merge.complete(self._folder, self.meshes.ranks):
-                    whole = close_run(
-                        self._folder,
-                        self._run["id"] if self._id_is_shared else None,
-                        self._earlier_ids(),
-                    )
+                    whole = close_run(self._folder, self._earlier_ids())
                     self.closed_last = whole is not None
                     tensors = 0 if whole is None else len(whole["tensors"])
             except Exception as error:

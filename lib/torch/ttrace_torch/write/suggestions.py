@@ -22,6 +22,7 @@ from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.write.hdf5 import read_manifest
 from ttrace_torch.write.merge import rank_file, read_parts
+from ttrace_torch.write.merge_run import require_one_run
 
 # Elements of a whole tensor; of larger ones shapes alone are compared.
 _MOST_ELEMENTS = 1 << 24
@@ -110,6 +111,7 @@ def suggest_layouts(reference: str | Path, run: str | Path) -> list[str]:
     """
     whole = json.loads(read_manifest(Path(reference)))
     parts = read_parts(Path(run))
+    require_one_run(parts)
     files = {rank: Path(run) / rank_file(rank) for rank in parts}
     meshes = {
         name: Mesh.from_json(value)

@@ -293,12 +293,21 @@ std::string File::string_in(const Handle& object, const std::string& what) const
   return {text.data(), strnlen(text.data(), size)};
 }
 
-std::optional<std::uint64_t> File::root_attribute(const std::string& name) const {
+template <typename Value>
+std::optional<Value> File::root_attribute(const std::string& name, const char* expected) const {
   const auto value =
       reading(path_, path_, failed_read_, [&] { return read_attribute(file_.get(), name, path_); });
   if (!value) return std::nullopt;
-  if (const auto* number = std::get_if<std::uint64_t>(&*value)) return *number;
-  throw base::input_error(path_, ": the attribute ", name, " of / is not a whole number");
+  if (const auto* found = std::get_if<Value>(&*value)) return *found;
+  throw base::input_error(path_, ": the attribute ", name, " of / is not ", expected);
+}
+
+std::optional<std::uint64_t> File::root_number(const std::string& name) const {
+  return root_attribute<std::uint64_t>(name, "a whole number");
+}
+
+std::optional<std::string> File::root_text(const std::string& name) const {
+  return root_attribute<std::string>(name, "a text");
 }
 
 }  // namespace ttrace::trace::hdf5

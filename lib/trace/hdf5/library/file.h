@@ -51,10 +51,15 @@ class File {
   // file. The caller must not hold a LibraryLock.
   std::shared_ptr<const range::RangeFile> ranges() const;
 
-  // A whole-number attribute of the root group, or nothing if it is absent.
-  std::optional<std::uint64_t> root_attribute(const std::string& name) const;
+  // An attribute of the root group, or nothing if it is absent.
+  std::optional<std::uint64_t> root_number(const std::string& name) const;
+  std::optional<std::string> root_text(const std::string& name) const;
 
  private:
+  // Throws an input error if the attribute is not `expected`.
+  template <typename Value>
+  std::optional<Value> root_attribute(const std::string& name, const char* expected) const;
+
   File(std::string path, Handle file);
 
   Handle open_object(const std::string& dataset) const;
