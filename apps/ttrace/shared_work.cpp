@@ -1,15 +1,12 @@
 #include "shared_work.h"
 
-#include <sys/stat.h>
-
 #include <charconv>
-#include <filesystem>
 #include <optional>
-#include <set>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/message.h"
 #include "base/strict_json.h"
 #include "base/text.h"
 #include "comparison/checkpoint/checkpoint_lines.h"
@@ -17,7 +14,6 @@
 #include "process.h"
 #include "report/json/part_of_work_json.h"
 #include "state_file.h"
-#include "trace/open/open_trace.h"
 
 namespace ttrace::app {
 namespace {
@@ -79,36 +75,6 @@ void add_rank(const std::string& text, const comparison::ComparisonId& mine, Gat
         comparison::parse_finished(std::string_view(text).substr(at + 1, end - at - 1)));
     at = end;
   }
-}
-
-// Identifies a trace by the sizes and times of its files, because reading terabytes takes too long.
-std::string describe_files(const trace::Source& source) {
-  std::set<std::string> files;
-  std::error_code error;
-  if (std::filesystem::is_directory(source.path(), error)) {
-    for (const std::uint64_t rank : trace::ranks_with_files(source.path())) {
-      files.insert(source.rank_file(rank));
-    }
-    files.insert((std::filesystem::path(source.path()) / "manifest.json").string());
-  } else {
-    files.insert(source.path());
-  }
-  std::string all;
-  std::uint64_t bytes = 0;
-  std::size_t present = 0;
-  for (const std::string& file : files) {
-    struct stat facts {};
-    if (::stat(file.c_str(), &facts) != 0) {
-      all += base::concat(file, "\nabsent\n");
-      continue;
-    }
-    ++present;
-    bytes += static_cast<std::uint64_t>(facts.st_size);
-    all += base::concat(file, "\n", facts.st_size, " ", facts.st_mtim.tv_sec, ".",
-                        facts.st_mtim.tv_nsec, "\n");
-  }
-  return base::concat(base::plural(present, "file"), " of ", bytes, " bytes, with sizes and times ",
-                      base::fnv1a(all));
 }
 
 // Appends to `why` of an interrupted report how to continue it.
@@ -222,7 +188,14 @@ void require_whole_for(const PolicyFlags& policy, const SharedWorkFlags& flags) 
 }
 
 void add_trace(const trace::Source& source, comparison::ComparisonId& id) {
-  id.facts.emplace_back(base::concat("the trace ", source.path()), describe_files(source));
+  // Not the times: archives, object stores and `cp -p` make them equal for files that differ.
+  const trace::Fingerprint print = source.fingerprint();
+  id.facts.emplace_back(
+      base::concat("the trace ", source.path()),
+      base::render({"{bytes:byte} with checksums {manifest} and {content}",
+                    {{"bytes", print.bytes},
+                     {"manifest", print.manifest},
+                     {"content", print.content.empty() ? "unknown" : print.content}}}));
 }
 
 void add_text(const std::string& file, comparison::ComparisonId& id) {

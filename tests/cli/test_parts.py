@@ -149,7 +149,10 @@ def test_traces_that_have_changed_since(ttrace: Run, tmp_path: Path) -> None:
     ref, run = write_pair(tmp_path)
     files = parts_of(ttrace, tmp_path, 2, ref, run)
     (run / "rank_00001.h5").touch()
-    check_refused(merged(ttrace, files), str(files[0]), f"the trace {run} was 3 files of")
+    assert merged(ttrace, files).returncode == MATCH
+    with (run / "rank_00001.h5").open("ab") as file:
+        file.write(b"\0")
+    check_refused(merged(ttrace, files), str(files[0]), f"the trace {run} was ", "with checksums")
     shutil.rmtree(run)
     check_refused(merged(ttrace, files), str(run))
 

@@ -12,9 +12,10 @@ import subprocess
 import time
 from pathlib import Path
 
+import h5py
 import pytest
 from support.same_report import json_but_environment, text_but_environment
-from support.ttrace_cli import DIVERGED, MATCH, TESTDATA, ttrace_binary
+from support.ttrace_cli import DIVERGED, MATCH, TESTDATA, UNUSABLE, ttrace_binary
 
 from .conftest import Run
 from .slow_traces import SLOW, write_zeros
@@ -68,26 +69,93 @@ def test_what_is_known_is_not_read_again(ttrace: Run, tmp_path: Path) -> None:
     state = (tmp_path / "state").read_bytes()
     check_match(ttrace(*command), 3)
     assert (tmp_path / "state").read_bytes() == state
-    # The same bytes at another time: nobody looks into them, and so does not believe they are.
+    # The same bytes at another time are the same run.
     for file in run.iterdir():
         os.utime(file, ns=(1, 1))
-    check_refused(ttrace(*command), "another comparison: the trace", str(run))
-    # Nor would anybody see that they have changed, had the time not told.
-    times = json.loads(state.splitlines()[0])
-    assert {"schema", "comparison"} == set(times)
+    check_match(ttrace(*command), 3)
+    assert (tmp_path / "state").read_bytes() == state
+
+
+# What is done to files whose sizes and times stay: to a trace, a row of the candidate's rank 1.
+def spoil_trace(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        dataset = file["step_000000/param_after_step/final_norm.weight"]
+        dataset[0] = dataset[0] * 1.5
+
+
+def spoil_text(path: Path) -> None:
+    path.write_text(path.read_text().replace("4", "5", 1))
+
+
+CHANGES = {
+    "the run": ("run/rank_00001.h5", spoil_trace),
+    "the reference": ("ref.h5", spoil_trace),
+    "a noise run": ("noise.h5", spoil_trace),
+    "the tolerance": ("tolerance.json", spoil_text),
+    "the map": ("map.json", lambda path: path.write_text(" " + path.read_text()[:-1])),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("way", ["resume", "merge"])
+def test_other_bytes_of_equal_size_and_time(
+    ttrace: Run, tmp_path: Path, way: str, change: str
+) -> None:
+    """As archives, image layers, object stores and `cp -p` leave them."""
+    shutil.copytree(TESTDATA / "tp2sp", tmp_path / "run")
+    shutil.copy(REF, tmp_path)
+    shutil.copy(TESTDATA / "noise1.h5", tmp_path / "noise.h5")
+    made = ttrace("calibrate", REF, TESTDATA / "noise1.h5", "-o", tmp_path / "tolerance.json")
+    assert made.returncode == MATCH
+    rules = '{"schema": "ttrace.map/2", "candidate": [{"from": "loss", "to": "loss"}]} '
+    (tmp_path / "map.json").write_text(rules)
+    given = ["--map", tmp_path / "map.json"]
+    if change == "a noise run":
+        given += ["--noise", tmp_path / "noise.h5"]
+    else:
+        given += ["--tolerance", tmp_path / "tolerance.json"]
+    command = ["compare", tmp_path / "ref.h5", tmp_path / "run", *given]
+    parts = [tmp_path / "part1.json", tmp_path / "part2.json"]
+    command += ["--resume", tmp_path / "state"] if way == "resume" else []
+    for number, part in enumerate(parts, 1):
+        split = ["--part", f"{number}/2", "--json", part] if way == "merge" else []
+        assert ttrace(*command, *split).returncode == MATCH
+    again = command if way == "resume" else ["report", "merge", *parts]
+    assert ttrace(*again).returncode == MATCH
+    name, spoil = CHANGES[change]
+    facts = (tmp_path / name).stat()
+    spoil(tmp_path / name)
+    assert (tmp_path / name).stat().st_size == facts.st_size
+    os.utime(tmp_path / name, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    words = "is the state of another comparison" if way == "resume" else "the inputs have changed"
+    check_refused(ttrace(*again), words)
+
+
+def test_an_audit_goes_on_with_the_same_bytes_alone(ttrace: Run, tmp_path: Path) -> None:
+    run = shutil.copytree(TESTDATA / "tp2sp", tmp_path / "run")
+    command = ["audit", run, "--resume", tmp_path / "state"]
+    code = ttrace(*command).returncode
+    assert ttrace(*command).returncode == code != UNUSABLE
+    facts = (run / "rank_00001.h5").stat()
+    spoil_trace(run / "rank_00001.h5")
+    os.utime(run / "rank_00001.h5", ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    check_refused(ttrace(*command), "is the state of another audit", str(run))
 
 
 def test_what_could_not_be_read_is_tried_again(ttrace: Run, tmp_path: Path) -> None:
+    """A file that a network file system would not give, which its bytes do not show."""
     ref, run = write_pair(tmp_path)
+    command = ["compare", ref, run, "--resume", tmp_path / "state"]
+    check_match(ttrace(*command), 3)
+    header = (tmp_path / "state").read_bytes().splitlines(keepends=True)[0]
+    (tmp_path / "state").unlink()
     lost = run / "rank_00001.h5"
     shutil.copy2(lost, tmp_path / "kept.h5")
-    facts = lost.stat()
-    lost.write_bytes(bytes(facts.st_size))
-    os.utime(lost, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-    command = ["compare", ref, run, "--resume", tmp_path / "state"]
+    lost.write_bytes(bytes(lost.stat().st_size))
     check_answer(ttrace(*command), 3, "INCONCLUSIVE")
     shutil.copy2(tmp_path / "kept.h5", lost)
-    os.utime(lost, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    lines = (tmp_path / "state").read_bytes().splitlines(keepends=True)
+    (tmp_path / "state").write_bytes(header + b"".join(lines[1:]))
     check_match(ttrace(*command), 3)
 
 

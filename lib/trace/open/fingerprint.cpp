@@ -46,12 +46,18 @@ class SampledFile {
   std::int64_t modified() const { return modified_; }
   bool failed() const { return failed_; }
 
-  // Adds up to `most` blocks at even distances, with the first and the last of the file.
+  // Adds up to `most` blocks: the first, the last, and one from each of as many even sections.
   std::uint64_t checksum(std::uint64_t most, std::uint64_t sum) const {
     const std::uint64_t blocks = (bytes_ + kBlockBytes - 1) / kBlockBytes;
     const std::uint64_t sampled = std::min(blocks, most);
     for (std::uint64_t i = 0; i < sampled; ++i) {
-      const std::uint64_t block = sampled < 2 ? i : place_of(i, blocks, sampled);
+      const bool fixed = sampled == blocks || i == 0 || i + 1 == sampled;
+      const std::uint64_t from = sampled < 2 ? i : place_of(i, blocks, sampled);
+      // Layers of one size repeat themselves, and blocks at even distances would meet the same
+      // tensors of each.
+      const std::uint64_t block = fixed ? from
+                                        : from + base::xxh64(std::as_bytes(std::span(&i, 1))) %
+                                                     (place_of(i + 1, blocks, sampled) - from);
       sum = base::xxh64(read(block * kBlockBytes), sum);
     }
     return sum;
