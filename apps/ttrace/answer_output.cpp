@@ -23,9 +23,6 @@ using report::file_formats;
 using report::kJsonFormat;
 using report::kPageFormat;
 
-// The variable of GitHub Actions that names the file of a job's summary.
-constexpr const char* kGithubSummary = "GITHUB_STEP_SUMMARY";
-
 constexpr int kInconclusive = 3;
 
 // `needed`: the warnings explain the exit code, so --quiet does not suppress them.

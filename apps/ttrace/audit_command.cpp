@@ -21,14 +21,6 @@ struct AuditFlags {
 };
 
 int run_audit(const AuditFlags& flags) {
-  for (const std::string& file : flags.answer.files) flags.audit.require_not_input(file);
-  flags.audit.require_not_input(flags.work.resume);
-  std::vector<NamedFile> others = flags.policy.files();
-  others.emplace_back("--specification", flags.audit.specification);
-  others.emplace_back("--tolerance", flags.audit.tolerance);
-  others.emplace_back("--layout", flags.audit.layout);
-  others.emplace_back("--resume", flags.work.resume);
-  require_own_files(flags.answer, others);
   require_part_for(flags.audit.local, flags.work);
   if (const auto rank = rank_of(flags.work)) {
     return run_as_rank(*rank, flags.work, flags.answer, flags.policy,

@@ -23,10 +23,6 @@ judge::Policy rules_that_skip(const std::string& file) {
 
 }  // namespace
 
-void AuditedRunFlags::require_not_input(const std::string& output) const {
-  require_not_of_trace(output, run);
-}
-
 AuditedRunFlags audit_flags_of(const comparison::ComparisonId& id) {
   AuditedRunFlags flags;
   flags.run = id.candidate;

@@ -25,9 +25,6 @@ struct AuditedRunFlags {
   bool exact = false;
   LocalFiles local;
   SelectionFlags selection;
-
-  // Throws a usage error if `output` would overwrite one of the files that are read.
-  void require_not_input(const std::string& output) const;
 };
 
 // The flags that request the audit `id`.

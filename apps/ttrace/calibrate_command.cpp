@@ -62,10 +62,6 @@ std::string format_summary(const engine::CalibrationSummary& summary, const Cali
 }
 
 int run_calibrate(const CalibrateFlags& flags) {
-  std::vector<std::string> inputs = flags.noise;
-  inputs.push_back(flags.reference);
-  if (!flags.starter.empty()) inputs.push_back(flags.starter);
-  for (const std::string& input : inputs) require_not_of_trace(flags.output, input);
   judge::Policy kept = rules_of_existing(flags.output);
   Rules rules{kept.size(), 0};
   OutputFile output(flags.output);

@@ -27,19 +27,6 @@ constexpr const char* kHowToReadComparison =
     "README.\n"
     "Exit codes: 0 match, 1 diverged, 2 usage or unreadable input, 3 too little could be checked.";
 
-void require_starter_alone(const CompareFlags& flags) {
-  flags.comparison.require_not_input(flags.map_starter);
-  if (flags.map_starter.empty()) return;
-  if (flags.map_starter == "-") {
-    throw base::usage_error(
-        "--map-starter is written beside the report; give it a file, not standard output");
-  }
-  if (flags.work.resume == flags.map_starter) {
-    throw base::usage_error(
-        "--map-starter and --resume name the same file; give each one of its own");
-  }
-}
-
 // Prints what the draft of the rules contains. Comes last, because the answer above it lists the
 // names that do not match yet.
 void print_starter_summary(const CompareFlags& flags, const layout::MapFile& starter) {
@@ -62,14 +49,11 @@ void print_starter_summary(const CompareFlags& flags, const layout::MapFile& sta
 }
 
 int run_compare(const CompareFlags& flags) {
-  for (const std::string& file : flags.answer.files) flags.comparison.require_not_input(file);
-  flags.comparison.require_not_input(flags.work.resume);
-  std::vector<NamedFile> others = flags.policy.files();
-  others.emplace_back("--resume", flags.work.resume);
-  others.emplace_back("--map-starter", flags.map_starter);
-  require_own_files(flags.answer, others);
   require_part_for(flags.comparison.pair.local, flags.work);
-  require_starter_alone(flags);
+  if (is_stdout(flags.map_starter)) {
+    throw base::usage_error(
+        "--map-starter is written beside the report; give it a file, not standard output");
+  }
   const auto rank = rank_of(flags.work);
   if (rank && !flags.map_starter.empty()) {
     throw base::usage_error("--map-starter is for one process; leave mpirun out");

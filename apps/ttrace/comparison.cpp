@@ -56,11 +56,6 @@ void ask_doctor(const JudgedPairFlags& flags, const JudgedPair& pair,
 
 }  // namespace
 
-void ComparisonFlags::require_not_input(const std::string& output) const {
-  pair.require_not_input(output);
-  if (!truth.empty()) require_not_of_trace(output, truth);
-}
-
 ComparisonFlags flags_of(const comparison::ComparisonId& id) {
   ComparisonFlags flags;
   flags.pair.reference = id.reference;

@@ -22,9 +22,6 @@ struct ComparisonFlags {
   std::string truth;
   bool all_slices = false;
   bool common = false;
-
-  // Throws a usage error if `output` would overwrite one of the files that are read.
-  void require_not_input(const std::string& output) const;
 };
 
 // The flags that request the comparison `id`.

@@ -50,10 +50,6 @@ std::unique_ptr<trace::Source> under_followed_layouts(
 
 }  // namespace
 
-void LocalizeFlags::require_not_input(const std::string& output) const {
-  comparison.require_not_input(output);
-}
-
 LocalizeFlags localize_flags_of(const comparison::ComparisonId& id) {
   LocalizeFlags flags;
   flags.comparison = flags_of(id);

@@ -22,9 +22,6 @@ struct LocalizeFlags {
   bool all_layers = false;
   std::string report;
   std::string plan;
-
-  // Throws a usage error if `output` would overwrite one of the files that are read.
-  void require_not_input(const std::string& output) const;
 };
 
 // The flags that request the localization `id`.

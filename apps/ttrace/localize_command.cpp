@@ -39,21 +39,6 @@ void require_no_comparison_flags(const LocalizeFlags& flags) {
   }
 }
 
-// The plan is a file of its own, and no input.
-void require_other_file(const LocalizeCommandFlags& flags) {
-  if (flags.plan.empty()) return;
-  if (is_stdout(flags.plan)) {
-    throw base::usage_error("--plan: the answer goes to standard output, name a file");
-  }
-  flags.comparison.require_not_input(flags.plan);
-  for (const std::string& other :
-       {flags.specification, flags.candidate_specification, flags.report, flags.work.resume}) {
-    if (flags.plan == other) {
-      throw base::usage_error("--plan and another argument name the same file, ", other);
-    }
-  }
-}
-
 // A plan needs the whole answer, and is written beside it.
 void require_whole_for_plan(const LocalizeCommandFlags& flags, bool is_rank) {
   if (flags.plan.empty() || (flags.work.part.empty() && !is_rank)) return;
@@ -63,20 +48,13 @@ void require_whole_for_plan(const LocalizeCommandFlags& flags, bool is_rank) {
 }
 
 int run_localize(const LocalizeCommandFlags& flags) {
-  for (const std::string& file : flags.answer.files) flags.require_not_input(file);
-  flags.require_not_input(flags.work.resume);
   if (!flags.candidate_specification.empty() && flags.specification.empty()) {
     throw base::usage_error("--candidate-specification needs --specification, to compare it with");
   }
-  std::vector<NamedFile> others = flags.policy.files();
-  others.emplace_back("--specification", flags.specification);
-  others.emplace_back("--candidate-specification", flags.candidate_specification);
-  others.emplace_back("--report", flags.report);
-  others.emplace_back("--plan", flags.plan);
-  others.emplace_back("--resume", flags.work.resume);
-  require_own_files(flags.answer, others);
   require_part_for(flags.comparison.pair.local, flags.work);
-  require_other_file(flags);
+  if (is_stdout(flags.plan)) {
+    throw base::usage_error("--plan: the answer goes to standard output, name a file");
+  }
   require_no_comparison_flags(flags);
   const auto rank = rank_of(flags.work);
   require_whole_for_plan(flags, rank.has_value());

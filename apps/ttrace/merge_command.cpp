@@ -38,8 +38,6 @@ void require_may_write(const MergeFlags& flags) {
 }
 
 int run_merge(const MergeFlags& flags) {
-  require_not_of_trace(flags.output, flags.run);
-  if (!flags.layout.empty()) require_not_of_trace(flags.output, flags.layout);
   require_may_write(flags);
   const OpenedTrace source(flags.run, flags.layout);
   const auto sink = trace::hdf5::create_file(

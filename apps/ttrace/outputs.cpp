@@ -76,8 +76,17 @@ void require_not_of_trace(const std::string& output, const std::string& input) {
   const std::string name = path.filename().string();
   const bool is_trace_file = name == "manifest.json" || trace::names_rank_file(name);
   std::error_code error;
-  if (fs::equivalent(output, input, error) ||
-      (is_trace_file && fs::equivalent(fs::absolute(path).parent_path(), input, error))) {
+  bool belongs = fs::equivalent(output, input, error) ||
+                 (is_trace_file && fs::equivalent(fs::absolute(path).parent_path(), input, error));
+  // A link in the folder leads to a file elsewhere.
+  if (fs::is_regular_file(path, error)) {
+    for (fs::directory_iterator file(input, error), end; !belongs && !error && file != end;
+         file.increment(error)) {
+      std::error_code gone;
+      belongs = fs::equivalent(file->path(), path, gone);
+    }
+  }
+  if (belongs) {
     throw base::usage_error(output, ": belongs to the trace that is read; write to another file");
   }
 }

@@ -21,6 +21,7 @@
 #include "report/json/part_of_work_json.h"
 #include "report/page/shown_text.h"
 #include "report_commands.h"
+#include "separate_files.h"
 
 namespace ttrace::app {
 namespace {
@@ -134,10 +135,26 @@ void record_all(const PartFile& file, comparison::Checkpoint& work) {
   }
 }
 
+// Throws a usage error if a file of the answer is an input of the work, which only the parts name.
+void require_not_read(const AnswerFlags& answer, const comparison::ComparisonId& id) {
+  std::vector<GivenFile> files;
+  for (std::size_t i = 0; i < answer.files.size(); ++i) {
+    if (is_github(i, answer.files[i])) continue;
+    files.push_back({flag_of_format(i), answer.files[i], true, false});
+  }
+  const auto read = [&files](const std::string& path, bool trace) {
+    files.push_back({"an input of the parts", path, false, trace});
+  };
+  for (const std::string& trace : {id.reference, id.candidate, id.truth}) read(trace, true);
+  for (const std::string& trace : id.noise) read(trace, true);
+  for (const std::string& file :
+       {id.tolerance, id.layout, id.map, id.specification, id.candidate_specification, id.report}) {
+    read(file, false);
+  }
+  require_separate(files);
+}
+
 int run_report_merge(const ReportMergeFlags& flags) {
-  std::vector<NamedFile> inputs = flags.policy.files();
-  for (const std::string& part : flags.parts) inputs.emplace_back("PART", part);
-  require_own_files(flags.answer, inputs);
   const auto policy = flags.policy.read();
   const std::map<std::uint64_t, PartFile> parts = all_parts(flags.parts);
   const PartFile& first = parts.begin()->second;
@@ -153,9 +170,7 @@ int run_report_merge(const ReportMergeFlags& flags) {
   localized.comparison.pair.threads = flags.threads;
   localized.comparison.all_slices = flags.all_slices;
   audited.local = localized.comparison.pair.local = files_of(parts);
-  for (const std::string& file : flags.answer.files) {
-    of_audit ? audited.require_not_input(file) : localized.require_not_input(file);
-  }
+  require_not_read(flags.answer, id);
   AnswerOutput output(flags.answer);
   std::unique_ptr<SharedWork> work;
   if (of_audit) {
@@ -195,9 +210,6 @@ struct ReportShowFlags {
 };
 
 int run_report_show(const ReportShowFlags& flags) {
-  if (flags.output == flags.report) {
-    throw base::usage_error("--output and REPORT name the same file, ", flags.report);
-  }
   OutputFile output(flags.output);
   const std::string json = base::gunzipped(base::read_text(flags.report), flags.report);
   for (const report::FileFormat& format : report::file_formats()) {

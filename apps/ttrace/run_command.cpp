@@ -17,6 +17,7 @@
 #include "process.h"
 #include "recording.h"
 #include "run_folder.h"
+#include "separate_files.h"
 
 namespace ttrace::app {
 namespace {
@@ -142,6 +143,25 @@ void require_usable_specification(const RunFlags& flags) {
   read_specification(file);
 }
 
+// Throws a usage error if a file of the answer is another one, or one that the run makes.
+void require_not_of_folder(const RunFlags& flags, const AnswerFlags& answer,
+                           const RunFolder& folder) {
+  std::vector<GivenFile> files{{"--specification", flags.recording.specification}};
+  for (std::size_t i = 0; i < answer.files.size(); ++i) {
+    if (is_github(i, answer.files[i])) continue;
+    files.push_back({flag_of_format(i), answer.files[i], true, false});
+  }
+  for (const std::string& made :
+       {folder.reference(), folder.specification(), folder.localization()}) {
+    files.push_back({"a file of --out", made, false, false});
+  }
+  for (std::uint64_t seed = 1; seed <= flags.recording.noise_runs; ++seed) {
+    files.push_back({"a file of --out", folder.noise_run(seed), false, false});
+  }
+  files.push_back({"a file of --out", folder.candidate(), false, true});
+  require_separate(files);
+}
+
 int run_jobs_and_answer(const RunFlags& flags, FinishedJobs& finished) {
   seconds_in("--limit", flags.recording.limit);  // a wrong one is refused before anything is made
   require_usable_specification(flags);
@@ -151,7 +171,7 @@ int run_jobs_and_answer(const RunFlags& flags, FinishedJobs& finished) {
   const bool alone = flags.recording.candidate.empty();
   if (answer.json().empty()) answer.json() = alone ? folder.audit() : folder.comparison();
   if (answer.page().empty()) answer.page() = folder.page();
-  require_own_files(answer, {{"--specification", flags.recording.specification}});
+  require_not_of_folder(flags, answer, folder);
   AnswerOutput output(answer);
   {
     const StopSignal signal;

@@ -19,6 +19,7 @@
 #include "manual/description.h"
 #include "manual/help.h"
 #include "process.h"
+#include "separate_files.h"
 
 namespace ttrace::app {
 namespace {
@@ -181,6 +182,7 @@ int parse_and_run(CLI::App& app, const Action& action, int argc, char** argv) {
     base::report_error(base::concat(problem, "; see `", command_name(app), " --help`"));
     return kUsageExit;
   }
+  require_separate_files(app);
   const int exit_code = supervised(action);
   std::cout.flush();
   // A network file system may report only here that written data is lost.

@@ -13,21 +13,11 @@ namespace {
 void require_own_inputs(const WatchFlags& flags) {
   const JudgedPairFlags& pair = flags.judge.pair;
   for (const std::string& file : flags.answer.files) {
-    if (pair.reference.empty()) {
-      require_not_of_trace(file, pair.candidate);
-    } else {
-      pair.require_not_input(file);
-    }
     if (is_stdout(file)) {
       throw base::usage_error(
           "a report cannot go to standard output, which has a line for each step; give a file");
     }
   }
-  std::vector<NamedFile> others = flags.judge.policy.files();
-  others.emplace_back("--specification", flags.judge.specification);
-  others.emplace_back("--tolerance", pair.tolerance);
-  others.emplace_back("--layout", pair.layout);
-  require_own_files(flags.answer, others);
   if (!flags.judge.audits()) return;
   if (!pair.noise.empty()) throw base::usage_error("--noise needs --reference, whose noise it is");
   if (!pair.map.empty()) throw base::usage_error("--map needs --reference, to rename it to");

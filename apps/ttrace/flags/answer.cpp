@@ -1,8 +1,5 @@
 #include "flags/answer.h"
 
-#include <filesystem>
-
-#include "base/error.h"
 #include "base/text.h"
 #include "flags/flag_group.h"
 #include "report/file_formats.h"
@@ -12,11 +9,6 @@ namespace {
 
 using report::file_formats;
 using report::kJsonFormat;
-
-bool same_file(const std::string& a, const std::string& b) {
-  std::error_code error;
-  return a == b || std::filesystem::equivalent(a, b, error);
-}
 
 }  // namespace
 
@@ -73,20 +65,6 @@ std::string flag_of_format(std::size_t format) {
 
 bool is_github(std::size_t format, const std::string& file) {
   return format == report::kMarkdownFormat && file == "github";
-}
-
-void require_own_files(const AnswerFlags& flags, const std::vector<NamedFile>& others) {
-  std::vector<NamedFile> named = others;
-  for (std::size_t i = 0; i < flags.files.size(); ++i) {
-    const std::string& file = flags.files[i];
-    if (file.empty() || is_github(i, file)) continue;
-    for (const auto& [name, path] : named) {
-      if (path.empty() || !same_file(path, file)) continue;
-      throw base::usage_error(flag_of_format(i), " and ", name, " name the same file, ", file,
-                              "; give each one of its own");
-    }
-    named.emplace_back(flag_of_format(i), file);
-  }
 }
 
 }  // namespace ttrace::app

@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <cstddef>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace ttrace::app {
@@ -43,11 +42,7 @@ std::string flag_of_format(std::size_t format);
 // Whether the file is the summary of a job: several commands append to it, and none replaces it.
 bool is_github(std::size_t format, const std::string& file);
 
-// An argument or another output of the command, with the path that the user gave.
-using NamedFile = std::pair<std::string, std::string>;
-
-// Throws a usage error if a file of the answer is one of `others`, or two of them are the same file
-// or both standard output. Empty paths are none.
-void require_own_files(const AnswerFlags& flags, const std::vector<NamedFile>& others);
+// The variable of GitHub Actions that names the file of a job's summary.
+inline constexpr const char* kGithubSummary = "GITHUB_STEP_SUMMARY";
 
 }  // namespace ttrace::app

@@ -62,12 +62,6 @@ void PolicyFlags::add_to(CLI::App& command, bool with_since) {
                 "1 for any finding, or for what is new since that report alone");
 }
 
-std::vector<NamedFile> PolicyFlags::files() const {
-  std::vector<NamedFile> named{{"--since", since}};
-  for (const std::string& file : known) named.emplace_back("--known", file);
-  return named;
-}
-
 std::shared_ptr<const report::AnswerPolicy> PolicyFlags::read() const {
   if (!since.empty() && fail_on != kNew) {
     throw base::usage_error("--since has no effect without --fail-on new; add it, or compare the ",

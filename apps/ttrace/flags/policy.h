@@ -24,8 +24,6 @@ struct PolicyFlags {
   // `with_since`: whether the answer can be held against an earlier report.
   void add_to(CLI::App& command, bool with_since = true);
   bool is_given() const { return !known.empty() || !require.empty() || !since.empty(); }
-  // The files that are read, for require_own_files().
-  std::vector<NamedFile> files() const;
   // Reads the files, so that a mistake in them costs no long run. Null without any of these flags.
   // Throws a usage error or an input error.
   std::shared_ptr<const report::AnswerPolicy> read() const;

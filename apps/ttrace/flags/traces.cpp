@@ -42,13 +42,4 @@ void JudgedPairFlags::add_rules_to(CLI::App& command) {
   selection.add_to(command);
 }
 
-void JudgedPairFlags::require_not_input(const std::string& output) const {
-  std::vector<std::string> inputs{reference, candidate};
-  inputs.insert(inputs.end(), noise.begin(), noise.end());
-  for (const std::string& file : {layout, map, tolerance}) {
-    if (!file.empty()) inputs.push_back(file);
-  }
-  for (const std::string& input : inputs) require_not_of_trace(output, input);
-}
-
 }  // namespace ttrace::app

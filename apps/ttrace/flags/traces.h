@@ -32,8 +32,6 @@ struct JudgedPairFlags {
   void add_to(CLI::App& command, const std::string& candidate_is);
   // All but the two traces.
   void add_rules_to(CLI::App& command);
-  // Throws a usage error if `output` would overwrite one of the files that are read.
-  void require_not_input(const std::string& output) const;
 };
 
 }  // namespace ttrace::app
