@@ -42,6 +42,13 @@ bool are_too_many_gradients(std::uint64_t unchecked, std::uint64_t all) {
 
 bool are_most(std::uint64_t unchecked, std::uint64_t all) { return 2 * unchecked > all; }
 
+std::uint64_t rows_left_out(const TensorComparison& result) {
+  const auto of = [](const layout::ViewPtr& view) {
+    return view == nullptr ? std::uint64_t{0} : view->left_out;
+  };
+  return std::max(of(result.reference), of(result.candidate));
+}
+
 bool is_mostly_not_finite(const TensorComparison& result) {
   if (!result.comparison) return false;
   const measure::TileStats& stats = result.comparison->measurement.total;
@@ -60,6 +67,12 @@ namespace {
 void add_values(const TensorComparison& result, Coverage& coverage) {
   const measure::TileStats& stats = result.comparison->measurement.total;
   if (is_widened(result)) coverage.widened.add(result);
+  if (const std::uint64_t rows = rows_left_out(result); rows > 0) {
+    coverage.trimmed_alike =
+        coverage.trimmed.empty() || (coverage.trimmed_alike && rows == coverage.rows_trimmed);
+    coverage.trimmed.add(result);
+    coverage.rows_trimmed = std::max(coverage.rows_trimmed, rows);
+  }
   if (result.outcome == Outcome::kMatch && result.comparison->tolerance.kinks > 0) {
     coverage.kinks.add(result);
   }

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <optional>
 #include <set>
-#include <span>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/message.h"
-#include "measure/sections.h"
-#include "tensor/box.h"
+#include "comparison/kept_padding.h"
+#include "comparison/padded_values.h"
+#include "tensor/dtype.h"
 
 namespace ttrace::comparison {
 namespace {
@@ -16,63 +18,79 @@ namespace {
 using base::render;
 using trace::Kind;
 
-enum class Rows { kZero, kOneValue, kOthers };
-
-// Returns the content of the rows beyond the shorter side's.
-Rows rows_beyond(const trace::Source& source, const layout::ViewPtr& view, const Excess& excess) {
-  tensor::Box box = tensor::whole(view->shape);
-  box.origin[excess.dim] = excess.shorter;
-  box.extent[excess.dim] = excess.longer - excess.shorter;
-  const auto reader = measure::make_reader(source, *view, measure::Replicas::kFirstOnly);
-  std::vector<double> values;
-  std::optional<double> first;
-  bool one_value = true;
-  tensor::for_each_sub_box(box, measure::kReadElements, [&](const tensor::Box& part) {
-    values.resize(tensor::volume(part));
-    reader->read(part, values);
-    if (!first && !values.empty()) first = values.front();
-    one_value = one_value && std::all_of(values.begin(), values.end(),
-                                         [&first](double value) { return value == *first; });
-  });
-  if (!one_value) return Rows::kOthers;
-  return first.value_or(0) == 0 ? Rows::kZero : Rows::kOneValue;
-}
+constexpr std::string_view kWithGradient = "padding_with_gradient";
+constexpr std::string_view kWithValues = "padding_with_values";
 
 bool is_gradient(Kind kind) { return kind == Kind::kParamGrad || kind == Kind::kMainGrad; }
+
+bool is_of_parameter(Kind kind) {
+  return is_gradient(kind) || kind == Kind::kParam || kind == Kind::kOptimizerState ||
+         kind == Kind::kParamAfterStep;
+}
+
+std::string describe_rows(const std::string& parameter, const Excess& excess) {
+  return render({excess.dim == 0
+                     ? "{parameter} has {count:row} more in the {side}, from {from} on"
+                     : "{parameter} has {count:column} more in the {side}, from {from} on",
+                 {{"parameter", parameter},
+                  {"count", excess.longer - excess.shorter},
+                  {"side", excess.of_candidate ? "candidate" : "reference"},
+                  {"from", excess.shorter}}});
+}
 
 // Finds and trims the padding of one comparison.
 class Trimming {
  public:
-  Trimming(const trace::Source& reference, const trace::Source& candidate, std::vector<Pair>& pairs)
-      : reference_(reference), candidate_(candidate), pairs_(pairs) {}
+  Trimming(const trace::Source& reference, const trace::Source& candidate,
+           const std::vector<trace::Module>& modules, std::vector<Pair>& pairs)
+      : reference_(reference), candidate_(candidate), modules_(modules), pairs_(pairs) {}
 
   Padding run() {
+    std::set<std::string> looked_at;  // the pairs are in the order of their keys
     for (const Pair& pair : pairs_) {
       if (pair.key.kind != Kind::kParam) continue;
       const auto excess = excess_of(pair);
-      if (!excess) continue;
-      if (!known_.insert(pair.key.name).second) continue;
+      if (!excess || !looked_at.insert(pair.key.name).second) continue;
       try {
         look_at(pair, *excess);
       } catch (const base::InputError&) {
         continue;  // the comparison reports what cannot be read
       }
     }
-    if (!trimmed_.empty()) trim();
+    if (!padded_.empty()) trim();
     return std::move(out_);
   }
 
  private:
+  // Parameters with the same extents, and the values computed from their padding.
+  struct Group {
+    Excess excess;
+    PaddedValues values;
+  };
+
   const trace::Source& longer(const Excess& excess) const {
     return excess.of_candidate ? candidate_ : reference_;
   }
-  static const layout::ViewPtr& longer(const Pair& pair, const Excess& excess) {
-    return excess.of_candidate ? pair.candidate : pair.reference;
+
+  // Returns the token numbers that address the further rows of the parameter; null if none do.
+  const Pair* addressed_by(const std::string& parameter, const Excess& excess) const {
+    for (const trace::Module& module : modules_) {
+      const auto& params = module.params;
+      const bool of_parameter = std::find(params.begin(), params.end(), parameter) != params.end();
+      if (!of_parameter || !looks_up(module) || excess.dim != 0) continue;
+      for (const Pair& pair : pairs_) {
+        if (pair.key.kind != Kind::kInput || pair.key.name != module.name) continue;
+        const layout::ViewPtr& ids = excess.of_candidate ? pair.candidate : pair.reference;
+        if (ids == nullptr || tensor::is_floating(ids->dtype)) continue;
+        if (addresses(longer(excess), *ids, excess)) return &pair;
+      }
+    }
+    return nullptr;
   }
 
   void look_at(const Pair& parameter, const Excess& excess) {
-    const bool constant =
-        rows_beyond(longer(excess), longer(parameter, excess), excess) != Rows::kOthers;
+    const FurtherRows beyond = rows_beyond(longer(excess), parameter, excess);
+    const bool constant = beyond.are_constant();
     std::uint64_t gradients = 0;
     std::vector<trace::TensorKey> carrying;
     for (const Pair& pair : pairs_) {
@@ -80,29 +98,28 @@ class Trimming {
       const auto own = excess_of(pair);
       if (!own || !own->is_like(excess) || own->dim != excess.dim) continue;
       ++gradients;
-      if (rows_beyond(longer(excess), longer(pair, excess), excess) != Rows::kZero) {
-        carrying.push_back(pair.key);
-      }
+      if (!rows_beyond(longer(excess), pair, excess).are_zero()) carrying.push_back(pair.key);
     }
-    if (gradients == 0 || (!constant && !carrying.empty())) return;
     const std::string& name = parameter.key.name;
-    const std::uint64_t more = excess.longer - excess.shorter;
-    const char* const other = excess.of_candidate ? "reference" : "candidate";
-    const std::string rows = render(
-        {excess.dim == 0 ? "{parameter} has {count:row} more in the {side}, from {from} on"
-                         : "{parameter} has {count:column} more in the {side}, from {from} on",
-         {{"parameter", name},
-          {"count", more},
-          {"side", excess.of_candidate ? "candidate" : "reference"},
-          {"from", excess.shorter}}});
-    trimmed_.emplace(name, excess);
+    if (!constant && !carrying.empty()) out_.in_use.emplace(name, excess);
+    if (gradients == 0 || out_.in_use.contains(name)) return;
+    const std::string rows = describe_rows(name, excess);
+    if (const Pair* ids = addressed_by(name, excess)) {
+      out_.refused[parameter.key] = {kWithValues,
+                                     render({"{rows}: no padding, as {tensor} addresses them",
+                                             {{"rows", rows}, {"tensor", to_string(ids->key)}}})};
+      return;
+    }
+    padded_.push_back(
+        {name, excess, rows, constant, !carrying.empty(), beyond.first, parameter.key.step});
     for (const trace::TensorKey& key : carrying) {
-      out_.with_gradient[key] =
+      out_.refused[key] = {
+          kWithGradient,
           render({"{rows}: padding, which carries a gradient; mask it where the loss is computed",
-                  {{"rows", rows}}});
+                  {{"rows", rows}}})};
     }
     if (!carrying.empty()) {
-      out_.told.push_back(out_.with_gradient.at(carrying.front()));
+      out_.told.push_back(out_.refused.at(carrying.front()).told);
       return;
     }
     if (constant) {
@@ -119,41 +136,101 @@ class Trimming {
         render({"{rows}, without a gradient and not of one value: padding, or rows that this batch "
                 "does not address and the {other} lacks; a rule with \"trim\" in --map says that "
                 "they are padding",
-                {{"rows", rows}, {"other", other}}});
+                {{"rows", rows}, {"other", excess.of_candidate ? "reference" : "candidate"}}});
   }
 
-  // The parameter that a tensor belongs to: itself, or that of an optimizer's state.
-  const std::string* parameter_of(const trace::TensorKey& key) const {
-    const auto found = known_.find(key.name);
-    if (found != known_.end()) return &*found;
-    if (key.kind != Kind::kOptimizerState) return nullptr;
-    const auto state = known_.find(key.name.substr(0, key.name.rfind('.')));
-    return state == known_.end() ? nullptr : &*state;
+  // The padded parameter that a tensor is of, by its own name or that of a state of the optimizer.
+  PaddedParameter* owner_of(const Pair& pair, const Excess& own) {
+    if (!is_of_parameter(pair.key.kind)) return nullptr;
+    const bool is_state = pair.key.kind == Kind::kOptimizerState;
+    for (PaddedParameter& one : padded_) {
+      const bool named =
+          pair.key.name == one.name || (is_state && pair.key.name.starts_with(one.name + "."));
+      // A state may have fewer dimensions, and the rows in another one.
+      if (named && own.is_like(one.excess) && (is_state || own.dim == one.excess.dim)) return &one;
+    }
+    return nullptr;
+  }
+
+  // The one whose padding a value was computed from.
+  PaddedParameter* source_of(const Pair& pair, const Excess& own,
+                             const std::vector<Group>& groups) {
+    for (const Group& group : groups) {
+      const std::string* name = group.values.parameter_of(pair, own, group.excess);
+      if (name == nullptr) continue;
+      return &*std::find_if(padded_.begin(), padded_.end(),
+                            [name](const PaddedParameter& one) { return one.name == *name; });
+    }
+    return nullptr;
+  }
+
+  std::vector<Group> groups() const {
+    std::vector<Group> found;
+    std::vector<std::vector<std::string>> names;
+    for (const PaddedParameter& one : padded_) {
+      const auto same = std::find_if(found.begin(), found.end(), [&one](const Group& group) {
+        return group.excess.is_like(one.excess);
+      });
+      const auto at = static_cast<std::size_t>(same - found.begin());
+      if (same == found.end()) {
+        found.push_back({one.excess, {}});
+        names.emplace_back();
+      }
+      names[at].push_back(one.name);
+    }
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      found[i].values = padded_values(names[i], found[i].excess, modules_, pairs_);
+    }
+    return found;
+  }
+
+  void refuse(const PaddedParameter& one, const Pair& pair, const FurtherRows& rows) {
+    out_.refused[pair.key] = {
+        kWithValues,
+        render({!rows.finite ? "{rows}: padding, but {tensor} is not finite there"
+                : rows.one_value
+                    ? "{rows}: padding, but {tensor} is {value} there"
+                    : "{rows}: padding, but {tensor} has values of up to {value} there",
+                {{"rows", one.rows}, {"tensor", to_string(pair.key)}, {"value", rows.largest}}})};
   }
 
   void trim() {
+    const std::vector<Group> known = groups();
     for (Pair& pair : pairs_) {
-      const auto excess = excess_of(pair);
-      if (!excess || out_.with_gradient.contains(pair.key)) continue;
-      const std::string* parameter = parameter_of(pair.key);
-      const bool fits = std::any_of(trimmed_.begin(), trimmed_.end(), [&](const auto& one) {
-        return excess->is_like(one.second) && (parameter == nullptr || *parameter == one.first);
-      });
-      if (!fits) continue;
-      layout::ViewPtr& view = excess->of_candidate ? pair.candidate : pair.reference;
-      view = layout::trimmed(view, excess->dim, excess->shorter);
-      if (excess->of_candidate) continue;
-      for (measure::TensorRef& noise : pair.noise) {
-        noise.view = layout::trimmed(noise.view, excess->dim, excess->shorter);
+      const auto own = excess_of(pair);
+      if (!own || out_.refused.contains(pair.key)) continue;
+      PaddedParameter* const owner = owner_of(pair, *own);
+      PaddedParameter* const source = owner == nullptr ? source_of(pair, *own, known) : nullptr;
+      if (owner == nullptr && source == nullptr) continue;
+      try {
+        const FurtherRows rows = rows_beyond(longer(*own), pair, *own);
+        const bool fits = owner != nullptr ? is_kept(longer(*own), pair, rows, *owner)
+                                           : is_left_by(*source, pair, rows);
+        if (!fits) {
+          refuse(owner != nullptr ? *owner : *source, pair, rows);
+          continue;
+        }
+      } catch (const base::InputError&) {
+        // The comparison reports what cannot be read.
       }
+      trim(pair, *own);
+    }
+  }
+
+  static void trim(Pair& pair, const Excess& excess) {
+    layout::ViewPtr& view = excess.of_candidate ? pair.candidate : pair.reference;
+    view = layout::trimmed(view, excess.dim, excess.shorter);
+    if (excess.of_candidate) return;
+    for (measure::TensorRef& noise : pair.noise) {
+      noise.view = layout::trimmed(noise.view, excess.dim, excess.shorter);
     }
   }
 
   const trace::Source& reference_;
   const trace::Source& candidate_;
+  const std::vector<trace::Module>& modules_;
   std::vector<Pair>& pairs_;
-  std::set<std::string> known_;            // parameters that were looked at
-  std::map<std::string, Excess> trimmed_;  // parameter -> its rows too many
+  std::vector<PaddedParameter> padded_;
   Padding out_;
 };
 
@@ -176,8 +253,8 @@ std::optional<Excess> excess_of(const Pair& pair) {
 }
 
 Padding trim_padding(const trace::Source& reference, const trace::Source& candidate,
-                     std::vector<Pair>& pairs) {
-  return Trimming(reference, candidate, pairs).run();
+                     const std::vector<trace::Module>& modules, std::vector<Pair>& pairs) {
+  return Trimming(reference, candidate, modules, pairs).run();
 }
 
 }  // namespace ttrace::comparison

@@ -6,9 +6,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comparison/tensor_comparison.h"
+#include "trace/manifest.h"
 #include "trace/source.h"
 
 namespace ttrace::comparison {
@@ -31,22 +33,35 @@ struct Excess {
 std::optional<Excess> excess_of(const Pair& pair);
 
 struct Padding {
+  // Why rows of a tensor are not left out although they are its parameter's padding.
+  struct Refusal {
+    std::string_view cause;
+    std::string told;
+  };
+
   std::vector<std::string> told;  // a sentence for each parameter whose padding was trimmed
-  // Gradients that padded rows carry, and the sentence that says so.
-  std::map<trace::TensorKey, std::string> with_gradient;
+  std::map<trace::TensorKey, Refusal> refused;
+  // Parameters whose further rows are neither of one value nor without a gradient: no padding.
+  std::map<std::string, Excess> in_use;
   // Why the run does not match, or empty: no gradient shows whether rows are padding or lost.
   std::string in_doubt;
 };
 
-// Trims the longer side of pairs whose shapes differ in one dimension, where the parameter of that
-// extent has padding. A parameter that one side has longer along one dimension, by less than the
-// other's extent, has padding there if its further rows are all one value and no recorded gradient
-// of it has anything but zeros in them. Further rows of different values without gradient may be
-// rows that this batch never addresses: they are trimmed, and put the run in doubt. Further rows of
-// one value whose gradient is not zero are padding that the loss sees: this gradient stays as it
-// is. Everything else of that extent (states, activations) is trimmed with the parameters. Without
-// a recorded gradient, or where one cannot be read, nothing is trimmed.
+// Trims the longer side of pairs whose shapes differ in one dimension, where this is the padding of
+// a parameter. A parameter that one side has longer along one dimension, by less than the other's
+// extent, has padding there if its further rows are all one finite value, no recorded gradient of
+// it has anything but zeros in them, and no token number is one of them. Further rows of different
+// values without gradient may be rows that this batch never addresses: they are trimmed, and put
+// the run in doubt. Further rows of one value whose gradient is not zero are padding that the loss
+// sees: this gradient is refused. Without a recorded gradient, or where one cannot be read, nothing
+// is trimmed.
+//
+// With the parameter, its other tensors and the values that are computed from the padding by
+// `modules`, the data flow (padded_values.h), are trimmed, where their rows are what padding
+// leaves: an updated parameter has moved no more than its weight decay moves it, states are no
+// larger than the parameter, gradients are zero, and values are finite, or -infinity throughout: a
+// mask. Other rows are refused. Every other pair stays as it is, whatever its extents.
 Padding trim_padding(const trace::Source& reference, const trace::Source& candidate,
-                     std::vector<Pair>& pairs);
+                     const std::vector<trace::Module>& modules, std::vector<Pair>& pairs);
 
 }  // namespace ttrace::comparison

@@ -112,7 +112,8 @@ class CompareRun {
     }
     out_.map_rules = map.file;
     pairs_ = comparison::pair_traces(reference_side_, candidate_side_, noise);
-    padding_ = comparison::trim_padding(reference_, candidate_, pairs_);
+    modules_ = layout::mapped_modules(map.reference, reference_.manifest().modules);
+    padding_ = comparison::trim_padding(reference_, candidate_, modules_, pairs_);
     warn(padding_.told);
     if (options_.truth == nullptr) {  // which alone needs the views by side
       reference_side_ = {};
@@ -161,9 +162,9 @@ class CompareRun {
     comparison::mark_other_implementations(reference_.manifest(), candidate_.manifest(),
                                            out_.results);
     for (TensorComparison& result : out_.results) {
-      const auto padded = padding_.with_gradient.find(result.key);
-      if (padded == padding_.with_gradient.end()) continue;
-      if (result.outcome == Outcome::kIncomparable) result.reason = padded->second;
+      const auto padded = padding_.refused.find(result.key);
+      if (padded == padding_.refused.end()) continue;
+      if (result.outcome == Outcome::kIncomparable) result.reason = padded->second.told;
     }
     if (options_.common) out_.left_out = comparison::left_out_of(out_.results);
   }
@@ -221,9 +222,6 @@ class CompareRun {
   }
 
   void follow_data_flow() {
-    modules_ = layout::mapped_modules(
-        options_.map ? options_.map->reference : std::vector<layout::MapRule>{},
-        reference_.manifest().modules);
     nodes_ = localize::nodes_of(out_.results);
     flow_ = localize::build_dataflow(nodes_, modules_);
     localize::order_by_data_flow(out_.results, nodes_, flow_);
@@ -240,7 +238,7 @@ class CompareRun {
     for (const TensorComparison& result : out_.results) outcomes.push_back(result.outcome);
     std::vector<bool> padded;
     for (const TensorComparison& result : out_.results) {
-      padded.push_back(padding_.with_gradient.contains(result.key));
+      padded.push_back(padding_.refused.contains(result.key));
     }
     const localize::Frontier frontier = localize::find_frontier(
         nodes_, flow_, outcomes, localize::equal_bits(out_.results), padded);
@@ -271,11 +269,11 @@ class CompareRun {
 
   void explain_padding() {
     for (comparison::ComparedFinding& finding : out_.findings) {
-      const auto padded = padding_.with_gradient.find(out_.results[finding.result].key);
-      if (padded == padding_.with_gradient.end()) continue;
-      finding.causes = {
-          {"padding_with_gradient", "", padded->second, 0, {{"told", padded->second}}}};
-      if (&finding == &out_.findings.front()) out_.padding = padded->second;
+      const auto padded = padding_.refused.find(out_.results[finding.result].key);
+      if (padded == padding_.refused.end()) continue;
+      const std::string& told = padded->second.told;
+      finding.causes = {{std::string(padded->second.cause), "", told, 0, {{"told", told}}}};
+      if (&finding == &out_.findings.front()) out_.padding = told;
     }
   }
 

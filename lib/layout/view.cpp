@@ -105,6 +105,7 @@ View made_of(const std::vector<ViewPtr>& parts) {
   for (const ViewPtr& part : parts) {
     const tensor::DType precision = part->computed_in.value_or(part->dtype);
     if (tensor::epsilon(precision) > tensor::epsilon(coarsest)) coarsest = precision;
+    view.left_out = std::max(view.left_out, part->left_out);
   }
   if (coarsest != view.dtype) view.computed_in = coarsest;
   return view;
@@ -214,9 +215,11 @@ ViewPtr trimmed(const ViewPtr& view, std::uint64_t dim, std::uint64_t size) {
   if (size > view->shape[dim]) {
     throw refusal(view, base::concat("so dimension ", dim, " cannot be trimmed to ", size));
   }
+  View kept = made_of({view});
+  kept.left_out += view->shape[dim] - size;
   tensor::Shape shape = view->shape;
   shape[dim] = size;
-  return made(made_of({view}), std::move(shape), {{tile_along(view, dim, 0, 0, size)}});
+  return made(std::move(kept), std::move(shape), {{tile_along(view, dim, 0, 0, size)}});
 }
 
 ViewPtr padded(const ViewPtr& view, std::uint64_t dim, std::uint64_t size) {

@@ -54,6 +54,8 @@ struct View {
   std::optional<std::uint64_t> order;
   base::HeapOptional<trace::Microbatches> microbatches;
   std::variant<Stored, Mosaic, Sum, Transposed> how;
+  // Indices of one dimension that trimmed() took from this tensor, or from what it is made of.
+  std::uint64_t left_out = 0;
 };
 
 // The tensor itself. `entry` must outlive the view.

@@ -59,6 +59,7 @@ const std::vector<SentenceTemplate>& sentence_templates() {
       {"local_norm", "{whose} {members?is|are} the norm of {part} alone, not of all"},
       {"wrong_layout_declared", "the layout of {whose} is declared wrongly: it matches as {rule}"},
       {"padding_with_gradient", "{told}"},
+      {"padding_with_values", "{told}"},
       {"missing_layer", "no rank has {layer}; there are {others}"},
       {"non_finite",
        "{whose} {members?has|have} {in_candidate} NaN or infinities, and {reference} "

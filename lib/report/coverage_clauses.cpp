@@ -207,6 +207,10 @@ std::vector<Clause> coverage_clauses(const comparison::CompareReport& report) {
               "{count} with tokens routed elsewhere near a tie");
   add_skipped_steps(report, clauses);
   add_values(coverage, clauses);
+  clauses.add("trimmed", kDoubt, coverage.trimmed,
+              coverage.trimmed_alike ? "{rows:row} of {count:tensor} left out"
+                                     : "up to {rows:row} of {count:tensor} left out",
+              {}, {{"rows", coverage.rows_trimmed}});
   add_kinks(report, coverage.kinks, clauses);
   add_widened(coverage.widened, clauses);
   clauses.add("skipped_by_policy", kFact, coverage.skipped_by_policy,

@@ -40,6 +40,7 @@ def test_padding_is_left_out_and_told(reference, tmp_path):
     done, report = compared(reference, tmp_path, MASKED, ZEROED)
     assert done.returncode == MATCH, done.stdout
     assert report["counts"]["match"] == report["counts"]["total"]
+    assert "; 4 rows of 22 tensors left out" in answer(done.stdout), done.stdout
     for name in ("embedding", "head"):
         said = f"{name}.weight has 4 rows more in the candidate, from 48 on: padding, of one value"
         assert any(said in warning for warning in report["warnings"]), done.stdout

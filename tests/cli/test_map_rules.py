@@ -167,7 +167,9 @@ def test_what_is_trimmed_is_not_compared(ttrace: Run, tmp_path: Path) -> None:
     reference, run, rules = write_models(tmp_path)
     head = entry("lm_head.weight", ())
     add_to(run, 1, head, (PADDED // 2 - 1, 0), 9)
-    check_match(ttrace("compare", reference, run, "--map", rules), 6)
+    done = ttrace("compare", reference, run, "--map", rules)
+    check_match(done, 6)
+    assert "; 6 rows of 1 tensor left out" in done.stdout
     add_to(run, 1, head, (VOCABULARY - PADDED // 2 - 1, 0), 9)
     done = ttrace("compare", reference, run, "--map", rules)
     check_diverged(done, "output_layer.weight")

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "comparison/coverage.h"
 #include "localize/phase.h"
 #include "report/finding_groups.h"
 #include "report/json/compare_report_json.h"
@@ -345,6 +346,9 @@ json result_json(const comparison::TensorComparison& result, std::size_t most_sl
   if (comparison.replay) out["replay"] = replay_json(*comparison.replay);
   add_slices(comparison.slices, most_slices, out);
   if (result.tokens_left_out > 0) out["tokens_left_out"] = result.tokens_left_out;
+  if (const std::uint64_t rows = comparison::rows_left_out(result); rows > 0) {
+    out["rows_left_out"] = rows;
+  }
   if (result.truth) out["truth"] = tensor_truth_json(*result.truth);
   return out;
 }
