@@ -120,6 +120,9 @@ struct MapFile {
   std::vector<std::string> notes;
 };
 
+// A rule as JSON on one line, as a file has it in a list.
+std::string map_rule_text(const MapRule& rule);
+
 // JSON, one rule a line, that `parse_map_rules` reads.
 std::string map_file_text(const MapFile& file);
 

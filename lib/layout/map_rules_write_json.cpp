@@ -61,6 +61,8 @@ std::string lines(const Items& items, const char* indent, ToJson to_json) {
 
 }  // namespace
 
+std::string map_rule_text(const MapRule& rule) { return dumped(rule_json(rule)); }
+
 std::string map_file_text(const MapFile& file) {
   const auto as_is = [](const std::string& text) { return Json(text); };
   std::string text = "{\n  \"schema\": \"ttrace.map/2\"";

@@ -13,6 +13,7 @@
 #include "comparison/run_facts.h"
 #include "judge/slices.h"
 #include "layout/map_apply.h"
+#include "mapping/longer_tensors.h"
 #include "mapping/match_parameters.h"
 #include "mapping/match_values.h"
 #include "mapping/name_match.h"
@@ -144,7 +145,6 @@ std::string form_of(const NameMatch& match) {
   }
   text += base::concat(" ", listed(patterns));
   if (!match.transpose.empty()) add("transposed");
-  if (match.trim) add("the first ", match.trim->size);
   return text;
 }
 
@@ -204,11 +204,6 @@ std::vector<std::string> notes_of(const std::vector<NameMatch>& parameters,
                                    "side uses them: is that meant, or were they exchanged?"));
     }
   }
-  if (notes.size() > kMostNotes) {
-    const std::size_t more = notes.size() - kMostNotes;
-    notes.resize(kMostNotes);
-    notes.push_back(base::concat("and ", more, " more"));
-  }
   return notes;
 }
 
@@ -250,52 +245,8 @@ comparison::Side mapped(const IndexedTrace& indexed, const std::vector<layout::M
   return {indexed.source, layout::apply_map(rules, "the starter", indexed.tensors).tensors};
 }
 
-// The name under which the trace has the tensor, or nothing if the view is made of several.
-std::optional<std::string> own_name(const ViewPtr& view) {
-  const std::vector<const trace::TensorEntry*> stored = layout::stored_in(*view);
-  return stored.size() == 1 ? std::optional(stored.front()->key.name) : std::nullopt;
-}
-
-// Adds matches that trim the longer side of tensors which only one side has padded, as `rules` map
-// them.
-void add_padded(const IndexedTrace& reference, const IndexedTrace& candidate,
-                const StarterRules& rules, std::vector<NameMatch>& matches,
-                std::vector<std::string>& notes) {
-  std::vector<comparison::Pair> pairs;
-  try {
-    pairs = comparison::pair_traces(mapped(reference, rules.reference),
-                                    mapped(candidate, rules.candidate), {});
-  } catch (const base::InputError&) {
-    return;  // add_unmatched() reports rules that do not fit
-  }
-  using Names = std::pair<std::string, std::string>;  // of the reference and the candidate
-  std::map<Names, std::pair<comparison::Excess, std::set<Kind>>> padded;
-  for (const comparison::Pair& pair : pairs) {
-    const auto excess = comparison::excess_of(pair);
-    if (!excess) continue;
-    const auto of_reference = own_name(pair.reference);
-    const auto of_candidate = own_name(pair.candidate);
-    if (!of_reference || !of_candidate) continue;
-    padded.emplace(Names(*of_reference, *of_candidate), std::pair(*excess, std::set<Kind>()))
-        .first->second.second.insert(pair.key.kind);
-  }
-  for (const auto& [names, of_names] : padded) {
-    const auto& [excess, kinds] = of_names;
-    NameMatch match{{names.first}, {names.second}, {kinds.begin(), kinds.end()}};
-    match.trim = layout::Resize{excess.dim, excess.shorter};
-    match.trims_reference = !excess.of_candidate;
-    matches.push_back(std::move(match));
-    if (!kinds.contains(Kind::kParam)) continue;
-    const char* const longer = excess.of_candidate ? "candidate" : "reference";
-    const char* const shorter = excess.of_candidate ? "reference" : "candidate";
-    notes.push_back(base::concat(excess.of_candidate ? names.second : names.first, " has ",
-                                 excess.longer, " in the ", longer, " where the ", shorter, " has ",
-                                 excess.shorter, " in dimension ", excess.dim,
-                                 ": is the rest padding?"));
-  }
-}
-
-// Adds the names that the rules leave unmatched on each side, or a note if the rules do not fit.
+// Adds the names that the rules leave unmatched on each side and notes on tensors that they do not
+// make as long as the other side's, or a note if the rules do not fit.
 void add_unmatched(const IndexedTrace& reference, const IndexedTrace& candidate,
                    layout::MapFile& file) {
   std::vector<comparison::Pair> pairs;
@@ -316,13 +267,18 @@ void add_unmatched(const IndexedTrace& reference, const IndexedTrace& candidate,
   for (const comparison::Pair& pair : pairs) {
     const bool both = pair.reference != nullptr && pair.candidate != nullptr;
     // Two different arguments of a module may have the same position.
-    if (both && !(is_module_value(pair.key.kind) && !comparison::incomparable_reason(pair).empty()))
-      continue;
+    const bool unlike = both && is_module_value(pair.key.kind) && !comparison::excess_of(pair) &&
+                        !comparison::incomparable_reason(pair).empty();
+    if (both && !unlike) continue;
     if (pair.reference != nullptr) add(pair.reference, of_reference);
     if (pair.candidate != nullptr) add(pair.candidate, of_candidate);
   }
   file.unmatched_reference = dropping_rules(of_reference, reference.names);
   file.unmatched_candidate = dropping_rules(of_candidate, candidate.names);
+  const auto modules = layout::mapped_modules(file.reference, reference.source->manifest().modules);
+  for (std::string& note : notes_on_longer(*reference.source, *candidate.source, modules, pairs)) {
+    file.notes.push_back(std::move(note));
+  }
 }
 
 }  // namespace
@@ -362,11 +318,14 @@ layout::MapFile start_map(const trace::Source& reference, const trace::Source& c
   add_optimizer_state(references, candidates, matches);
   matches.insert(matches.end(), values.matches.begin(), values.matches.end());
   StarterRules rules = rules_of(matches, references.names, candidates.names);
-  add_padded(references, candidates, rules, matches, file.notes);
-  rules = rules_of(matches, references.names, candidates.names);
   file.reference = std::move(rules.reference);
   file.candidate = std::move(rules.candidate);
   add_unmatched(references, candidates, file);
+  if (file.notes.size() > kMostNotes) {
+    const std::size_t more = file.notes.size() - kMostNotes;
+    file.notes.resize(kMostNotes);
+    file.notes.push_back(base::concat("and ", more, " more"));
+  }
   return file;
 }
 

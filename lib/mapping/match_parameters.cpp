@@ -95,7 +95,7 @@ bool are_distinct(const std::vector<std::uint64_t>& slices) {
 
 // Matches parameters of the candidate that begin with one of the reference and are longer in the
 // first dimension (a padded vocabulary).
-void match_trimmed(Candidates& reference, Candidates& candidate, std::vector<NameMatch>& matches) {
+void match_padded(Candidates& reference, Candidates& candidate, std::vector<NameMatch>& matches) {
   for (Candidate& one : reference) {
     if (one.matched || !one.hashes || one.shape().empty() || one.shape()[0] < 2) continue;
     const std::vector<std::uint64_t>& rows = one.hashes->by_dim[0];
@@ -109,10 +109,8 @@ void match_trimmed(Candidates& reference, Candidates& candidate, std::vector<Nam
       if (longer.size() <= rows.size() || !std::equal(rows.begin(), rows.end(), longer.begin())) {
         continue;
       }
-      NameMatch match{{one.name()}, {other.name()}};
-      match.trim = layout::Resize{0, rows.size()};
       one.matched = other.matched = true;
-      matches.push_back(std::move(match));
+      matches.push_back({{one.name()}, {other.name()}});
       break;
     }
   }
@@ -288,7 +286,6 @@ void match_by_owner(Candidates& reference, Candidates& candidate, std::vector<Na
   if (of_reference.empty() || of_candidate.empty()) return;
   const std::vector<NameMatch> of_weights = matches;
   for (const NameMatch& of_weight : of_weights) {
-    if (of_weight.trim) continue;
     const std::string owner = owner_and_leaf(of_weight.candidate.front()).first;
     for (auto at = of_candidate.lower_bound(owner);
          at != of_candidate.end() && at->first.starts_with(owner); ++at) {
@@ -339,7 +336,7 @@ ParameterMatches match_parameters(const std::vector<TensorRef>& reference,
       transposed, found.matches);
   match_joined(candidates, references, true, found.matches);
   match_joined(references, candidates, false, found.matches);
-  match_trimmed(references, candidates, found.matches);
+  match_padded(references, candidates, found.matches);
   match_by_owner(references, candidates, found.matches);
   NameMatch by_order;
   by_order.by_values = false;

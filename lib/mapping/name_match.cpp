@@ -116,9 +116,8 @@ bool is_sound(const Group& group, const std::vector<KnownName>& names) {
 
 std::vector<MapRule> generalised(const std::vector<Concrete>& rules,
                                  const std::vector<KnownName>& names) {
-  using Form =
-      std::tuple<std::vector<trace::Kind>, std::uint64_t, std::uint64_t, std::vector<std::uint64_t>,
-                 std::vector<std::size_t>, bool, std::uint64_t>;
+  using Form = std::tuple<std::vector<trace::Kind>, std::uint64_t, std::uint64_t,
+                          std::vector<std::uint64_t>, std::vector<std::size_t>, bool>;
   using Key = std::tuple<std::vector<std::string>, std::vector<std::string>, Form>;
   std::map<Key, std::size_t> known;
   std::vector<Group> groups;
@@ -128,13 +127,7 @@ std::vector<MapRule> generalised(const std::vector<Concrete>& rules,
     std::vector<std::string> from = all_templated(rule.from, numbers);
     std::vector<std::string> to = all_templated(rule.to, numbers);
     const MapRule& form = rule.form;
-    const Form same_form{form.kinds,
-                         form.dim,
-                         form.groups,
-                         form.sizes,
-                         form.transpose,
-                         form.same,
-                         form.trim ? form.trim->size : 0};
+    const Form same_form{form.kinds, form.dim, form.groups, form.sizes, form.transpose, form.same};
     const auto [at, fresh] = known.emplace(Key{from, to, same_form}, groups.size());
     if (fresh) groups.push_back({std::move(from), std::move(to), {}});
     groups[at->second].rules.push_back(rule);
@@ -165,7 +158,7 @@ std::vector<MapRule> generalised(const std::vector<Concrete>& rules,
 }
 
 bool changes_nothing(const NameMatch& match) {
-  return match.reference == match.candidate && match.transpose.empty() && !match.trim;
+  return match.reference == match.candidate && match.transpose.empty();
 }
 
 Concrete concrete(const NameMatch& match, const std::vector<std::string>& from,
@@ -174,7 +167,6 @@ Concrete concrete(const NameMatch& match, const std::vector<std::string>& from,
   rule.form.kinds = match.kinds;
   rule.form.same = match.same;
   rule.form.transpose = match.transpose;
-  rule.form.trim = match.trim;
   if (!match.same && (from.size() > 1 || to.size() > 1)) {
     rule.form.dim = match.dim;
     rule.form.groups = match.groups;
@@ -193,9 +185,7 @@ StarterRules rules_of(const std::vector<NameMatch>& matches,
   for (const NameMatch& match : matches) {
     if (changes_nothing(match)) continue;
     // If one tensor has several names in the candidate, the rule belongs to the reference.
-    if (match.trims_reference) {
-      reference.push_back(concrete(match, match.reference, match.reference));
-    } else if (match.same && match.candidate.size() > 1) {
+    if (match.same && match.candidate.size() > 1) {
       reference.push_back(concrete(match, match.reference, match.candidate));
     } else {
       candidate.push_back(concrete(match, match.candidate, match.reference));

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,11 +20,9 @@ struct NameMatch {
   std::uint64_t groups = 1;
   std::vector<std::uint64_t> sizes = {};  // extents of the several along `dim`
   std::vector<std::size_t> transpose =
-      {};  // of the single one, before it is split or after it is joined
-  std::optional<layout::Resize> trim = std::nullopt;  // of the candidate
-  bool trims_reference = false;                       // `trim` is of the reference instead
-  bool same = false;                                  // the single one equals each of the several
-  bool by_values = true;                              // else by shape and order only
+      {};                 // of the single one, before it is split or after it is joined
+  bool same = false;      // the single one equals each of the several
+  bool by_values = true;  // else by shape and order only
 };
 
 // A name of one trace, to which a rule could apply.

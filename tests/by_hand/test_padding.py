@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from support.reports import findings, read_report
 from support.text_report import answer
@@ -91,7 +93,12 @@ def test_rules_say_that_rows_are_padding(reference, tmp_path, swapped):
     rules = tmp_path / "rules.json"
     flags = "--map-starter", rules
     compared(reference, tmp_path, MASKED, swapped=swapped, flags=flags)
-    assert '"trim"' in rules.read_text(), rules.read_text()
+    starter = json.loads(rules.read_text())
+    assert not starter["candidate"] and "reference" not in starter
+    told = [json.loads(note[note.index("{") :]) for note in starter["notes"]]
+    assert {rule["from"] for rule in told} == {"embedding.weight", "head.weight", "head"}
+    starter["reference" if swapped else "candidate"] = told
+    rules.write_text(json.dumps(starter))
     runs = [reference[0], tmp_path / "run"]
     noise = () if swapped else ("--noise", reference[1])
     done = run_ttrace("compare", *(runs[::-1] if swapped else runs), "--map", rules, *noise)

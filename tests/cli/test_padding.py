@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from support.reports import read_report
 from support.text_report import answer
-from support.ttrace_cli import DIVERGED, MATCH
+from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH
 
 from .conftest import Run
 from .rank_files import entry, write_single
@@ -291,3 +292,50 @@ def test_what_is_no_padding_is_not_left_out(
     code, text, _ = compared(ttrace, tmp_path, swapped=swapped, **arguments)
     assert code == DIVERGED, text
     assert words in text, text
+
+
+def varied(tensors: Tensors) -> None:
+    tensors["head.weight", "param"][TOKENS:, 0] = [1, 2]
+
+
+# Variant -> edit of the longer side, exit code without and with the starter, a word of its notes.
+STARTERS: dict[str, tuple[Edit, int, str]] = {
+    "padding": (lambda tensors: None, MATCH, ""),
+    "in doubt": (varied, INCONCLUSIVE, "if the rest is padding, this rule of the "),
+    "a gradient": (beyond("head.weight", "main_grad", 1), DIVERGED, "which carries a gradient"),
+    "in use": (
+        everywhere(varied, beyond("head.weight", "main_grad", 1)),
+        DIVERGED,
+        "no padding, since the rest carries a gradient",
+    ),
+    "an update": (
+        beyond("head.weight", "param_after_step", 7),
+        DIVERGED,
+        "padding, but head.weight · param_after_step",
+    ),
+}
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("variant", STARTERS)
+def test_a_starter_trims_nothing(ttrace: Run, tmp_path: Path, variant: str, swapped: bool) -> None:
+    edit, code, words = STARTERS[variant]
+    both = without(("loss[1]", "input"))  # a rule for the logits would be one for the labels
+    assert compared(ttrace, tmp_path, both=both, longer=edit, swapped=swapped)[0] == code
+    sides = [tmp_path / f"{name}.h5" for name in ("shorter", "longer")]
+    rules = tmp_path / "rules.json"
+    ttrace("compare", *(sides[::-1] if swapped else sides), "--map-starter", rules)
+    starter = json.loads(rules.read_text())
+    assert not starter["candidate"] and "reference" not in starter
+    done = ttrace("compare", *(sides[::-1] if swapped else sides), "--map", rules)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert not words and not starter["notes"] or any(words in note for note in starter["notes"])
+    told = [note[note.index("{") :] for note in starter["notes"] if "{" in note]
+    assert bool(told) == (variant == "in doubt")
+    if not told:
+        return
+    starter["reference" if swapped else "candidate"] = [json.loads(rule) for rule in told]
+    rules.write_text(json.dumps(starter))
+    done = ttrace("compare", *(sides[::-1] if swapped else sides), "--map", rules)
+    assert done.returncode == MATCH, done.stdout + done.stderr
+    assert "; 2 rows of " in answer(done.stdout), done.stdout

@@ -135,8 +135,6 @@ BROKEN_MAPS: dict[str, tuple[tuple, Any]] = {
     "later version": (("schema",), "ttrace.map/3"),
     "earlier version": (("schema",), "ttrace.map/1"),
     "no version": (("schema",), REMOVED),
-    "no rules on either side": (("candidate",), []),
-    "no side": (("candidate",), REMOVED),
     "unknown member": (("rules",), []),
     "rules that are an object": (("candidate",), {"from": "a", "to": "b"}),
     "rule that is a name": (JOIN, "a"),
