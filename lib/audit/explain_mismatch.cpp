@@ -122,7 +122,7 @@ void explain_mismatch(const trace::Source& run, const trace::TensorEntry& entry,
     }
     auto narrow = find_narrow_sum(run, entry, expected, backend);
     if (!narrow) narrow = find_narrow_coefficients(run, entry, expected);
-    if (narrow) {
+    if (narrow && localize::is_supported(the_case, *narrow)) {
       const auto place =
           std::find_if(tensor.causes.begin(), tensor.causes.end(), [&](const auto& other) {
             return other.name == "mask_or_rows" || other.unexplained > narrow->unexplained;

@@ -1,10 +1,15 @@
 #include "localize/causes/cause.h"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <iterator>
+#include <span>
+#include <string_view>
+#include <variant>
 
 #include "base/message.h"
+#include "localize/causes/trial.h"
 
 namespace ttrace::localize {
 
@@ -12,10 +17,60 @@ namespace {
 
 using Finder = std::vector<Cause> (*)(const Case&);
 
+// What says where the error is and not how it came about; and what may be true of a constant:
+// zeros, and a value that did not change.
+constexpr std::string_view kOnlyWhere[] = {"mask_or_rows", "replica_conflict", "non_finite",
+                                           "local_norm"};
+constexpr std::string_view kConstant[] = {"zeroed", "truncated", "stale"};
+
+bool is_among(std::span<const std::string_view> names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// The squared norm of the error that is to be explained: that of the tensor or between its copies.
+double squared_error(const Case& the_case) {
+  double error = difference_of(the_case);
+  if (the_case.measurement->replicas_differ) {
+    error = std::max(error, the_case.measurement->replicas->distance_norm);
+  }
+  return error * error;
+}
+
+bool has_finite_numbers(const Cause& cause) {
+  return std::isfinite(cause.unexplained) &&
+         std::all_of(cause.values.begin(), cause.values.end(), [](const auto& value) {
+           const auto* const number = std::get_if<double>(&value.second);
+           return number == nullptr || std::isfinite(*number);
+         });
+}
+
+// A replay has the values before the step, too, and they hardly ever vary less than it does.
+bool is_replayed(const Case& the_case) {
+  const comparison::TensorComparison* const result = the_case.result;
+  return result != nullptr && result->comparison && result->comparison->replay;
+}
+
+// Whether one number in the place of all values would leave about as much, on either side: of
+// copies that differ the candidate's own values say nothing.
+bool fits_anything(const Case& the_case, double left) {
+  const measure::TileStats& total = the_case.measurement->total;
+  if (the_case.exact || total.elements < 2 || is_replayed(the_case)) return false;
+  const Variety& variety = variety_of(the_case);
+  double deviation = variety.reference_deviation;
+  if (!the_case.conflict) deviation = std::min(deviation, variety.candidate_deviation);
+  const double rounding = the_case.tolerance.epsilon * measure::reference_norm(total);
+  return !(2 * std::max(left, rounding) < deviation);
+}
+
 void ask(std::initializer_list<Finder> finders, const Case& the_case, std::vector<Cause>& causes) {
   for (const Finder finder : finders) {
-    std::vector<Cause> found = finder(the_case);
-    std::move(found.begin(), found.end(), std::back_inserter(causes));
+    for (Cause& cause : finder(the_case)) {
+      if (is_supported(the_case, cause)) {
+        causes.push_back(std::move(cause));
+      } else {
+        reject(the_case, cause.name, cause.unexplained * reference_unit(the_case));
+      }
+    }
   }
 }
 
@@ -43,6 +98,15 @@ void order_rejected(const Case& the_case, const std::vector<Cause>& causes) {
 }
 
 }  // namespace
+
+bool is_supported(const Case& the_case, const Cause& cause) {
+  if (!has_finite_numbers(cause)) return false;
+  if (is_among(kOnlyWhere, cause.name)) return true;
+  const double left = cause.unexplained * reference_unit(the_case);
+  constexpr double kMostOfSquares = 0.5;
+  if (!(left * left <= kMostOfSquares * squared_error(the_case))) return false;
+  return is_among(kConstant, cause.name) || !fits_anything(the_case, left);
+}
 
 std::vector<Cause> find_causes(const Case& the_case) {
   std::vector<Cause> causes;
@@ -80,6 +144,7 @@ std::vector<Cause> find_causes(const Case& the_case) {
 
 std::vector<Cause> find_causes_of_replay(const Case& the_case, const StaleFacts& facts) {
   std::vector<Cause> causes = find_stale(facts);
+  std::erase_if(causes, [&](const Cause& cause) { return !is_supported(the_case, cause); });
   if (causes.empty() && the_case.conflict) {
     ask({find_earlier_value}, the_case, causes);
     if (causes.empty()) ask({find_replica_conflict}, the_case, causes);

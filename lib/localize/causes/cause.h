@@ -47,6 +47,8 @@ class Related {
   std::map<std::pair<trace::Kind, tensor::Shape>, Records> shapes_;
 };
 
+struct Variety;  // trial.h
+
 // What the finder of a cause may look at.
 struct Case {
   const measure::Backend* backend = nullptr;
@@ -71,13 +73,21 @@ struct Case {
   std::vector<RejectedCause>* rejected = nullptr;
   // Made when a finder first asks for it (profile_of).
   mutable std::shared_ptr<const Profile> profile = nullptr;
+  mutable std::shared_ptr<const Variety> variety = nullptr;  // likewise (variety_of)
 };
 
 // Returns all causes that the evidence supports, the one that leaves least unexplained first. Uses
 // the sums of the measurement first, then samples of the tensor, and the whole tensor only if these
 // explain nothing. Reads the tensor again; throws an input error if that fails. Two causes say only
 // where the error is (mask_or_rows, replica_conflict); they are left out if another cause fits.
+// Whatever a finder returns, only what is_supported() is named.
 std::vector<Cause> find_causes(const Case& the_case);
+
+// Whether the numbers of a cause support it, whoever found it: they are finite, it explains half of
+// the squared error, and it does better than the hypothesis that one side is a single number, which
+// fits anything that hardly varies. What says only where the error is, or that values are zero,
+// needs finite numbers alone. Reads a sample of both tensors when it is first asked.
+bool is_supported(const Case& the_case, const Cause& cause);
 
 // Finders. Each returns what the evidence supports, and notes what it tried in vain.
 

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <limits>
+#include <set>
+
 #include "base/text.h"
 #include "localize/causes/replicas_along_axis.h"
 #include "localize/causes/trial.h"
@@ -15,14 +19,29 @@ base::Message describe_other(const trace::TensorKey& other, const trace::TensorK
   return {"of call {earlier_call}", {{"earlier_call", other.call}}};
 }
 
-// Whether `other` is the same tensor in an earlier step, or in another micro-batch or call of the
-// same step. A later step cannot be the source of a value.
-bool is_earlier_value(const trace::TensorKey& other, const trace::TensorKey& key) {
+// Whether `other` is the same tensor at another time: in an earlier step, or in another micro-batch
+// or call of the same step. A later step is no hypothesis.
+bool is_at_another_time(const trace::TensorKey& other, const trace::TensorKey& key) {
   if (other.name != key.name || other.kind != key.kind || other == key) return false;
   if (other.step != key.step) {
     return other.step < key.step && other.microbatch == key.microbatch && other.call == key.call;
   }
   return (other.microbatch != key.microbatch) != (other.call != key.call);
+}
+
+// Whether a rank of the tensor had the other one before: a value that it may have kept. What comes
+// later, or lies on other ranks, may be the same by other data or another order alone.
+bool is_kept(const Case& the_case, const comparison::TensorComparison& record) {
+  const trace::TensorKey& key = the_case.result->key;
+  if (record.key.step == key.step) {
+    if (record.key.microbatch > key.microbatch || record.key.call > key.call) return false;
+  }
+  const measure::TensorRef other = the_case.related->candidate(record);
+  if (other.source == nullptr) return false;
+  const std::set<std::uint64_t> had = ranks_with(other);
+  const std::set<std::uint64_t> has = ranks_with(the_case.candidate);
+  return std::any_of(has.begin(), has.end(),
+                     [&had](std::uint64_t rank) { return had.contains(rank); });
 }
 
 // Copies of an updated parameter that are the parameter before the step.
@@ -56,37 +75,62 @@ std::vector<Cause> find_earlier_value(const Case& the_case) {
   if (the_case.related == nullptr || the_case.result == nullptr) return {};
   if (the_case.conflict) return copies_not_updated(the_case);
   const trace::TensorKey& key = the_case.result->key;
+  // The model's own inputs are data that it was given.
+  const bool is_given =
+      key.kind == trace::Kind::kInput && trace::module_of_value(key.name) == trace::kWholeModel;
+  if (is_given) return {};
+  const auto& alike = the_case.related->alike(key.kind, the_case.result->shape);
+  const Choice choice{std::min(alike.size(), kMostEarlierTried)};
   std::size_t tried = 0;
-  for (const auto* record : the_case.related->alike(key.kind, the_case.result->shape)) {
-    if (!is_earlier_value(record->key, key) || record->reference == nullptr) continue;
+  std::optional<Cause> found;
+  double nearest = 0;
+  double nearest_other = std::numeric_limits<double>::infinity();  // that was not kept
+  for (const auto* record : alike) {
+    if (!is_at_another_time(record->key, key) || record->reference == nullptr) continue;
     if (++tried > kMostEarlierTried) break;
     const base::Message which = describe_other(record->key, key);
     const answer::CauseValues numbers(which.values.begin(), which.values.end());
     const measure::TensorRef reference = the_case.related->reference(*record);
     if (looks_like(the_case, reference)) {
       const auto left = distance_from(the_case, reference, the_case.candidate);
-      if (left && explains(the_case, *left)) {
-        return {cause_that_leaves(
-            the_case, *left, "stale", "",
-            {"it is {reference}'s value {earlier}", {{"earlier", base::render(which)}}}, numbers)};
+      if (left && explains(the_case, *left, choice)) {
+        if (!is_kept(the_case, *record)) {
+          nearest_other = std::min(nearest_other, *left);
+        } else if (!found || *left < nearest) {
+          nearest = *left;
+          found = cause_that_leaves(
+              the_case, *left, "stale", "",
+              {"it is {reference}'s value {earlier}", {{"earlier", base::render(which)}}}, numbers);
+        }
+        continue;
       }
       if (left) reject(the_case, "stale", *left);
     }
     const measure::TensorRef own = the_case.related->candidate(*record);
-    if (own.source == nullptr || !looks_like(the_case, own)) continue;
+    if (found || own.source == nullptr || !looks_like(the_case, own)) continue;
     // If the reference has the same value at both times, such as the factor of a loss, an unchanged
     // candidate shows nothing.
     const auto moved = distance_from(the_case, reference, the_case.reference);
-    if (moved && *moved == 0) continue;
+    if ((moved && *moved == 0) || !is_kept(the_case, *record)) continue;
+    // Nor does a constant, unless it was right before: zeros may be zeros for another reason.
+    const bool varies = variety_of(the_case).of_candidate > 1;
+    if (!varies && record->outcome != judge::Outcome::kMatch) continue;
     const auto left = distance_from(the_case, own, the_case.candidate);
     if (left && *left == 0) {
-      return {cause_of(
+      nearest = 0;
+      found = cause_of(
           the_case, "stale", "",
           {"it is bit for bit its own value {earlier}", {{"earlier", base::render(which)}}}, 0,
-          numbers)};
+          numbers);
     }
   }
-  return {};
+  // One that could not be kept, and is as near, says that it was not kept.
+  if (found && nearest_other <= kFewestTimesAsFar * nearest) {
+    reject(the_case, "stale", nearest);
+    return {};
+  }
+  if (!found) return {};
+  return {*std::move(found)};
 }
 
 }  // namespace ttrace::localize

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -32,14 +33,18 @@ std::vector<Cause> find_local_norm(const Case& the_case) {
   const auto all = norm_of_all(*the_case.related, normed);
   if (!all || !std::isfinite(recorded[0])) return {};
   std::optional<PartNorm> best;
-  for (PartNorm& part : norms_of_parts(*the_case.related, normed)) {
+  std::vector<PartNorm> all_parts = norms_of_parts(*the_case.related, normed);
+  const auto tried = static_cast<double>(all_parts.size());
+  for (PartNorm& part : all_parts) {
     const double off = std::abs(part.norm - recorded[0]);
     if (!best || off < std::abs(best->norm - recorded[0])) best = std::move(part);
   }
   if (!best) return {};
   const double left = std::abs(best->norm - recorded[0]);
   const double error = std::abs(*all - recorded[0]);
-  if (left > kMostOffNorm * recorded[0] || left > kMostLeftOfNorm * error) {
+  // One number is near one of many by chance.
+  const double most = std::min(kMostLeftOfNorm, kMostLeft / tried) * error;
+  if (left > kMostOffNorm * recorded[0] || !(left <= most)) {
     reject(the_case, "local_norm", left);
     return {};
   }

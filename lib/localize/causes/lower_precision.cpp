@@ -9,12 +9,15 @@ namespace ttrace::localize {
 namespace {
 
 constexpr std::uint64_t kMostSampled = std::uint64_t{1} << 20;  // elements that are read
-constexpr std::uint64_t kFewestSampled = 8;                     // of these, that are not zero
+// Of these, that are not zero, and different values among them.
+constexpr std::uint64_t kFewestSampled = 8;
 constexpr double kMostOffGrid = 0.001;    // of the candidate's elements, not on the grid
 constexpr double kMostOfReference = 0.5;  // of the reference's elements, on the grid
 // The largest error that counts as rounding to the grid, in units of ε·‖R‖. One rounding makes 0.3,
 // a sum over several ranks somewhat more.
 constexpr double kMostError = 4;
+// Nor is it more than this share of ‖R‖, to which four ε of an 8-bit type come near.
+constexpr double kMostOfNorm = 0.5;
 
 struct Grid {
   tensor::DType dtype;
@@ -77,14 +80,16 @@ std::vector<Cause> find_lower_precision(const Case& the_case) {
                                       kMostOffGrid * static_cast<double>(nonzero);
                              });
                            });
-  if (nonzero < kFewestSampled) return {};
+  // Few different values lie on many grids: those of a constant on all of them.
+  if (nonzero < kFewestSampled || variety_of(the_case).of_candidate < kFewestSampled) return {};
   const double error = measure::difference_norm(total);
   const double norm = measure::reference_norm(total);
   std::vector<Cause> causes;
   for (const Grid& grid : grids) {
     const double share = static_cast<double>(grid.of_reference) / static_cast<double>(nonzero);
     const double unit = relative_spacing(grid.dtype) * norm;
-    if (share > kMostOfReference || !(error <= kMostError * unit)) continue;
+    const double most = std::min(kMostError * unit, kMostOfNorm * norm);
+    if (share > kMostOfReference || !(error <= most)) continue;
     const double left = std::max(0.0, error - unit);
     // A later grid is coarser and replaces an earlier one: the coarsest that holds all values
     // counts.

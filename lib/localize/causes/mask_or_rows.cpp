@@ -81,7 +81,7 @@ std::optional<Cause> other_mask(const Case& the_case, const Profile& profile) {
   const double masked = profile.vanished_d2 + profile.appeared_d2;
   if (profile.vanished == 0 || profile.appeared == 0) return std::nullopt;
   const double left = std::sqrt(profile.other_d2);
-  if (!(masked >= kMostOfErrorInMask * profile.d2) || !explains(the_case, left)) {
+  if (!(masked >= kMostOfErrorInMask * profile.d2) || !explains(the_case, left, {1, 0, true})) {
     reject(the_case, "mask_or_rows", left);
     return std::nullopt;
   }
@@ -105,7 +105,7 @@ std::vector<Cause> find_mask_or_rows(const Case& the_case) {
     const auto wrong = wrong_indices(d2);
     if (!wrong) return;
     const double left = std::sqrt(wrong->elsewhere2);
-    if (!explains(the_case, left)) return reject(the_case, "mask_or_rows", left);
+    if (!explains(the_case, left, {1, 0, true})) return reject(the_case, "mask_or_rows", left);
     const double part = static_cast<double>(wrong->indices.size()) / static_cast<double>(d2.size());
     if (part >= fewest) return;
     fewest = part;

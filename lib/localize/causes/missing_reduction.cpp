@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "localize/causes/cause.h"
+#include "localize/causes/replicas_along_axis.h"
 #include "localize/causes/separating_axes.h"
 #include "localize/causes/trial.h"
 
@@ -9,6 +10,8 @@ namespace {
 
 // The largest share of the distance between the copies that the reduction may leave unexplained.
 constexpr double kMostLeftOfCopies = 0.25;
+// Copies of which each is compared with the reference.
+constexpr std::uint64_t kMostCopies = 64;
 
 bool has_copies_over(const trace::TensorEntry& entry, const std::string& axis,
                      const trace::Manifest& manifest) {
@@ -19,6 +22,20 @@ bool has_copies_over(const trace::TensorEntry& entry, const std::string& axis,
   return copies && std::any_of(axes.begin(), axes.end(), [&](const trace::MeshAxis& one) {
            return one.name == axis && one.size > 1;
          });
+}
+
+bool a_copy_is_right(const Case& the_case, const std::string& axis,
+                     const trace::Manifest& manifest) {
+  const trace::TensorEntry& entry = *layout::stored_in(*the_case.candidate.view).front();
+  for (const trace::MeshAxis& one : manifest.meshes.at(entry.mesh).axes) {
+    if (one.name != axis) continue;
+    for (std::uint64_t i = 0; i < std::min(one.size, kMostCopies); ++i) {
+      const auto distance =
+          distance_from(the_case, the_case.reference, at_coordinate(the_case.candidate, axis, i));
+      if (distance && *distance <= the_case.tolerance.allowed_norm()) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -52,6 +69,11 @@ std::vector<Cause> find_missing_reduction(const Case& the_case) {
       // Compared with the distance of the copies, too: copies that are all near the reference also
       // have a mean near it, and that proves nothing.
       if (!(left <= allowed) || !(left <= kMostLeftOfCopies * replicas.distance_norm)) {
+        reject(the_case, "missing_reduction", left);
+        continue;
+      }
+      // A copy that is right by itself was never a term of a sum.
+      if (a_copy_is_right(the_case, axis, manifest)) {
         reject(the_case, "missing_reduction", left);
         continue;
       }

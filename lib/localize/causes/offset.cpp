@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
@@ -44,6 +45,19 @@ std::optional<Multiple> parameter_of(const Case& the_case, const std::vector<dou
   return std::nullopt;
 }
 
+// Whether the reference has different rows, along a dimension of them.
+bool rows_vary(const Profile& profile) {
+  for (std::size_t dim = 0; dim + 1 < profile.slices.size(); ++dim) {
+    const std::vector<SliceSums>& slices = profile.slices[dim];
+    double farthest = 0;
+    for (const SliceSums& slice : slices) {
+      farthest = std::max(farthest, squared_distance(slice.reference, slices.front().reference));
+    }
+    if (farthest * static_cast<double>(slices.size()) > profile.d2) return true;
+  }
+  return false;
+}
+
 // Rounded to an integer if it is near one, as where a bias was added several times.
 double rounded_multiple(double factor) {
   constexpr double kMostOff = 1e-3;
@@ -72,7 +86,8 @@ std::vector<Cause> find_offset(const Case& the_case) {
     norm2 += value * value;
   }
   const double left = std::sqrt(std::max(0.0, profile->d2 - static_cast<double>(rows) * norm2));
-  if (!explains(the_case, left)) {
+  // Of equal rows the difference is always one row.
+  if (!rows_vary(*profile) || !explains(the_case, left, {1, offset.size()})) {
     reject(the_case, "offset", left);
     return {};
   }

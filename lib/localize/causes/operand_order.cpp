@@ -179,7 +179,7 @@ std::vector<Cause> find_operand_order(const Case& the_case) {
       if (!one.order.empty()) said.insert(describe_order(one.order));
     }
     const double left = std::sqrt(left2);
-    if (said.empty() || !explains(the_case, left)) {
+    if (said.empty() || !explains(the_case, left, {orders.size()})) {
       reject(the_case, "wrong_order", left);
       continue;
     }

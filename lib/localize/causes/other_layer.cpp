@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "judge/slices.h"
 #include "localize/causes/trial.h"
 
@@ -42,8 +44,12 @@ std::vector<Cause> find_other_layer(const Case& the_case) {
   const std::string pattern = judge::name_pattern(key.name);
   if (pattern == key.name) return {};
   std::size_t tried = 0;
-  std::vector<Cause> causes;
-  for (const auto* record : the_case.related->alike(key.kind, the_case.result->shape)) {
+  const auto& alike = the_case.related->alike(key.kind, the_case.result->shape);
+  const Choice choice{std::min(alike.size(), kMostLayersTried)};
+  std::optional<double> nearest;
+  std::optional<double> second;
+  std::string name;
+  for (const auto* record : alike) {
     const trace::TensorKey& other = record->key;
     const bool sibling = other.name != key.name && other.step == key.step &&
                          other.microbatch == key.microbatch && other.call == key.call &&
@@ -53,15 +59,26 @@ std::vector<Cause> find_other_layer(const Case& the_case) {
     if (!looks_like(the_case, reference)) continue;
     const auto left = distance_from(the_case, reference, the_case.candidate);
     if (!left) continue;
-    if (!explains(the_case, *left)) {
+    if (!explains(the_case, *left, choice)) {
       reject(the_case, "other_layer", *left);
       continue;
     }
-    causes.push_back(cause_that_leaves(the_case, *left, "other_layer", "",
-                                       {"it is {reference}'s {other}", {{"other", other.name}}}));
-    break;
+    if (!nearest || *left < *nearest) {
+      second = nearest;
+      nearest = left;
+      name = other.name;
+    } else if (!second || *left < *second) {
+      second = left;
+    }
   }
-  return causes;
+  if (!nearest) return {};
+  // Where several layers are alike, it is as well none of them.
+  if (second && *second <= kFewestTimesAsFar * *nearest) {
+    reject(the_case, "other_layer", *nearest);
+    return {};
+  }
+  return {cause_that_leaves(the_case, *nearest, "other_layer", "",
+                            {"it is {reference}'s {other}", {{"other", name}}})};
 }
 
 }  // namespace ttrace::localize

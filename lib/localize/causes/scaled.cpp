@@ -179,6 +179,10 @@ std::vector<Cause> find_scaled(const Case& the_case) {
     reject(the_case, "scaled", fit->residual_norm);
     return {};
   }
+  if (!is_factor(the_case) && is_by_chance(the_case, fit->residual_norm, {1, 1})) {
+    reject(the_case, "scaled", fit->residual_norm);
+    return {};
+  }
   const double uncertainty = uncertainty_of(the_case, stats, fit->residual_norm);
   const ScaledAxis axis = axis_of_factor(fit->scale, uncertainty, the_case);
   const bool larger = fit->scale > 1;

@@ -44,7 +44,8 @@ std::vector<Cause> find_scaled_by_rank(const Case& the_case) {
   const double size = std::max(std::abs(least->fit.scale), std::abs(most->fit.scale));
   if (most->fit.scale - least->fit.scale <= kSameFactor * size) return {};
   const double left = std::sqrt(left2);
-  if (!explains(the_case, left) || left > kSmallPartOfRank * difference_of(the_case)) {
+  if (!explains(the_case, left, {1, shards.size()}) ||
+      left > kSmallPartOfRank * difference_of(the_case)) {
     reject(the_case, "scaled_by_rank", left);
     return {};
   }

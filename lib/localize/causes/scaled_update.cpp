@@ -11,11 +11,12 @@ namespace {
 constexpr double kMostLeftOfUpdate = 0.1;  // of the difference, that a factor may leave
 constexpr double kMostOffRatio = 1e-3;     // relative, of a ratio of norms
 
-// Sums over the steps U = P' - P of both runs.
+// Sums over the steps U = P' - P of the reference, V of the candidate, and D = V - U.
 struct Steps {
   double rr = 0;
   double cc = 0;
-  double rc = 0;
+  double dd = 0;
+  double rd = 0;
 };
 
 Steps steps_of(const Case& the_case, const comparison::TensorComparison& before) {
@@ -47,7 +48,8 @@ Steps steps_of(const Case& the_case, const comparison::TensorComparison& before)
                                const double v = after_c[i] - before_c[i];
                                sums.rr += u * u;
                                sums.cc += v * v;
-                               sums.rc += u * v;
+                               sums.dd += (v - u) * (v - u);
+                               sums.rd += u * (v - u);
                              }
                            });
   return sums;
@@ -81,14 +83,16 @@ std::vector<Cause> find_scaled_update(const Case& the_case) {
     if (!before || record->candidate == nullptr || record->reference == nullptr) continue;
     const Steps sums = steps_of(the_case, *record);
     if (!(sums.rr > 0) || !std::isfinite(sums.cc)) return {};
-    const double factor = sums.rc / sums.rr;
-    const double left = std::sqrt(std::max(0.0, sums.cc - factor * sums.rc));
-    const double error = std::sqrt(std::max(0.0, sums.cc - 2 * sums.rc + sums.rr));
-    if (!(left <= kMostLeftOfUpdate * error)) {
+    const double beyond_one = sums.rd / sums.rr;
+    const double factor = 1 + beyond_one;
+    const double left = std::sqrt(std::max(0.0, sums.dd - beyond_one * sums.rd));
+    const double error = std::sqrt(sums.dd);
+    // Where the candidate hardly moved, any multiple near 0 leaves little: that is an update of its
+    // own, or none, which find_stale names.
+    if (!(error > 0) || !(left <= kMostLeftOfUpdate * error) || !(2 * left < std::sqrt(sums.cc))) {
       reject(the_case, "scaled", left);
       return {};
     }
-    // find_stale names an update of zero.
     if (std::abs(factor) < kMostLeftOfUpdate * kMostLeftOfUpdate) return {};
     const double uncertainty = left / std::sqrt(sums.rr);
     const std::string clipped = clipped_by(the_case, factor);

@@ -12,6 +12,7 @@ namespace {
 constexpr std::int64_t kMostRolled = 2;  // after the cut: labels are rolled by one
 // A distance that is estimated from sketches may be this many times too large.
 constexpr double kSlackOfShift = 3;
+constexpr double kNoDifference = 1e-12;  // of the squared error: such a slice is as it was
 
 struct Shift {
   SliceMap source;
@@ -97,6 +98,20 @@ struct Changed {
   std::size_t unknown = 0;
 };
 
+// Whether the slices that are said to have moved look as if: that most of them differ from the
+// reference's. Slices that are alike may stand anywhere.
+bool most_moved_differ(const std::vector<SliceSums>& slices, const Shift& shift,
+                       const Profile& profile) {
+  std::size_t moved = 0;
+  std::size_t differ = 0;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    if (shift.source[i] == kUnknown || shift.source[i] == static_cast<std::int64_t>(i)) continue;
+    ++moved;
+    differ += slices[i].d2 > kNoDifference * profile.d2 ? 1 : 0;
+  }
+  return 2 * differ >= moved;
+}
+
 Changed changed_by(const SliceMap& source) {
   Changed changed;
   for (std::size_t i = 0; i < source.size(); ++i) {
@@ -144,13 +159,14 @@ std::vector<Cause> find_shifted(const Case& the_case) {
   if (profile == nullptr) return {};
   const tensor::Shape& shape = the_case.reference.view->shape;
   const double most = the_case.exact ? 0 : kSlackOfShift * the_case.tolerance.allowed_norm();
-  const double most2 = std::max(most * most, profile->d2 * 1e-12);
+  const double most2 = std::max(most * most, profile->d2 * kNoDifference);
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
     const std::vector<SliceSums>& slices = profile->slices[dim];
     if (slices.size() < 4) continue;
     for (const Shift& shift : shifts_along(the_case, dim, shape[dim])) {
       const double left2 = estimate2(slices, shift.source);
       const Changed changed = changed_by(shift.source);
+      if (!most_moved_differ(slices, shift, *profile)) continue;
       if (left2 > most2) {
         if (changed.unknown == 0) reject(the_case, "shifted", std::sqrt(left2));
         continue;

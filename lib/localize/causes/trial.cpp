@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/functions.h"
 #include "base/text.h"
 #include "measure/sections.h"
 
@@ -11,6 +12,7 @@ namespace ttrace::localize {
 namespace {
 
 constexpr std::uint64_t kSampleElements = std::uint64_t{1} << 14;
+constexpr double kMostByChance = 0.05;  // probability that a hypothesis fits by accident
 
 double squared(const Case& the_case, const tensor::Box& box, measure::TensorReader& a,
                measure::TensorReader& b, const tensor::Box& of_b) {
@@ -48,6 +50,52 @@ tensor::Box sample_around(const tensor::Shape& shape, const tensor::Shape& at) {
   return box;
 }
 
+struct Spread {
+  std::uint64_t distinct = 0;
+  double deviation = 0;  // root mean square, from the mean
+};
+
+template <typename Number>
+Spread spread_in(const std::vector<Number>& values) {
+  Spread spread;
+  std::set<Number> distinct;
+  // Differences from the first value, so that equal values have no deviation from rounding.
+  double first = 0;
+  double sum = 0;
+  double squares = 0;
+  std::uint64_t count = 0;
+  for (const Number value : values) {
+    const auto number = static_cast<double>(value);
+    if (!std::isfinite(number)) continue;
+    if (count++ == 0) first = number;
+    if (distinct.size() < kMostDistinct) distinct.insert(value);
+    sum += number - first;
+    squares += (number - first) * (number - first);
+  }
+  spread.distinct = distinct.size();
+  if (count == 0) return spread;
+  const double mean = sum / static_cast<double>(count);
+  spread.deviation = std::sqrt(std::max(0.0, squares / static_cast<double>(count) - mean * mean));
+  return spread;
+}
+
+Spread spread_of(const Case& the_case, const measure::TensorRef& tensor) {
+  const tensor::Shape& shape = tensor.view->shape;
+  if (tensor::element_count(shape).value_or(0) == 0) return {};
+  const auto& largest = the_case.measurement->total.largest;
+  const tensor::Box box =
+      sample_around(shape, largest ? largest->at : tensor::Shape(shape.size(), 0));
+  const auto reader = tensor.open(measure::Replicas::kFirstOnly);
+  if (the_case.exact) {
+    std::vector<std::int64_t> values(tensor::volume(box));
+    reader->read_integers(box, values);
+    return spread_in(values);
+  }
+  std::vector<double> values(tensor::volume(box));
+  reader->read(box, values);
+  return spread_in(values);
+}
+
 std::string describe_other_side(const Case& the_case) {
   return the_case.is_expected_value ? base::render({"the expected value", {}}) : "the reference";
 }
@@ -71,16 +119,63 @@ double difference_of(const Case& the_case) {
                         : measure::difference_norm(total);
 }
 
-bool explains(const Case& the_case, double left) {
-  if (the_case.exact) return left == 0;
-  return left <= the_case.tolerance.allowed_norm() && left <= kMostLeft * difference_of(the_case);
+const Variety& variety_of(const Case& the_case) {
+  if (the_case.variety == nullptr) {
+    auto found = std::make_shared<Variety>();
+    const Spread r = spread_of(the_case, the_case.reference);
+    const Spread c = spread_of(the_case, the_case.candidate);
+    const auto elements = static_cast<double>(the_case.measurement->total.elements);
+    found->of_reference = r.distinct;
+    found->of_candidate = c.distinct;
+    found->reference_deviation = r.deviation * std::sqrt(elements);
+    found->candidate_deviation = c.deviation * std::sqrt(elements);
+    the_case.variety = std::move(found);
+  }
+  return *the_case.variety;
 }
 
-double relative_to_reference(const Case& the_case, double norm) {
+bool is_by_chance(const Case& the_case, double left, const Choice& choice) {
+  const measure::TileStats& total = the_case.measurement->total;
+  const Variety& variety = variety_of(the_case);
+  const std::uint64_t distinct = choice.may_be_constant
+                                     ? variety.of_reference
+                                     : std::min(variety.of_reference, variety.of_candidate);
+  const auto hypotheses = static_cast<double>(choice.hypotheses);
+  if (the_case.exact) {
+    if (choice.may_be_constant) return false;
+    const auto values = static_cast<double>(std::max<std::uint64_t>(distinct, 1));
+    return base::logarithm(hypotheses) -
+               static_cast<double>(total.unequal) * base::logarithm(values) >
+           base::logarithm(kMostByChance);
+  }
+  const std::uint64_t independent =
+      distinct < kMostDistinct && !choice.may_be_constant ? distinct : total.finite;
+  if (independent <= choice.fitted) return true;
+  const double rounding = the_case.tolerance.epsilon * measure::reference_norm(total);
+  const double share = std::max(left, rounding) / difference_of(the_case);
+  if (!(share < 1)) return true;
+  if (share == 0) return false;
+  const auto free = static_cast<double>(independent - choice.fitted);
+  return base::logarithm(hypotheses) + free * base::logarithm(share) >
+         base::logarithm(kMostByChance);
+}
+
+bool explains(const Case& the_case, double left, const Choice& choice) {
+  const bool fits = the_case.exact ? left == 0
+                                   : left <= the_case.tolerance.allowed_norm() &&
+                                         left <= kMostLeft * difference_of(the_case);
+  return fits && !is_by_chance(the_case, left, choice);
+}
+
+double reference_unit(const Case& the_case) {
   const measure::TileStats& total = the_case.measurement->total;
   const double whole = the_case.exact ? std::sqrt(static_cast<double>(total.elements))
                                       : measure::reference_norm(total);
-  return whole > 0 ? norm / whole : norm;
+  return whole > 0 ? whole : 1;
+}
+
+double relative_to_reference(const Case& the_case, double norm) {
+  return norm / reference_unit(the_case);
 }
 
 double share_of_allowed(const Case& the_case, double left) {
@@ -194,6 +289,14 @@ std::vector<std::uint64_t> ranks_in(const Case& the_case, const tensor::Box& box
     if (touches) ranks.insert(block.owner->ranks.begin(), block.owner->ranks.end());
   }
   return {ranks.begin(), ranks.end()};
+}
+
+std::set<std::uint64_t> ranks_with(const measure::TensorRef& tensor) {
+  std::set<std::uint64_t> ranks;
+  for (const auto& owner : tensor.open(measure::Replicas::kFirstOnly)->rank_boxes()) {
+    ranks.insert(owner.ranks.begin(), owner.ranks.end());
+  }
+  return ranks;
 }
 
 tensor::Box slab(const tensor::Shape& shape, std::size_t dim, std::uint64_t first,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,9 @@ namespace ttrace::localize {
 
 // A hypothesis that leaves more of the difference explains too little of it.
 inline constexpr double kMostLeft = 0.25;
+// Another tensor is named as the source of a value where none that cannot be, or is as good, is
+// nearer than this many times its distance.
+inline constexpr double kFewestTimesAsFar = 2;
 
 // Reads the tensor once if no finder has done so before. Null for tensors that are too large, and
 // where values are not finite on one side.
@@ -22,12 +26,36 @@ const Profile* profile_of(const Case& the_case);
 // ‖C - R‖; of integers the root of the number that differ.
 double difference_of(const Case& the_case);
 
-// Whether a hypothesis that leaves an error of this norm explains the difference: the rest is
-// within the tolerance (of integers: nothing), and a small part of the difference.
-bool explains(const Case& the_case, double left);
+// How much both tensors vary, by a sample around the largest difference.
+struct Variety {
+  std::uint64_t of_reference = 0;  // distinct values, at most kMostDistinct
+  std::uint64_t of_candidate = 0;
+  // ‖X - its mean‖ of the whole tensor.
+  double reference_deviation = 0;
+  double candidate_deviation = 0;
+};
+inline constexpr std::uint64_t kMostDistinct = 64;  // "many"
+const Variety& variety_of(const Case& the_case);
 
-// The norm in units of the reference's, as Cause::unexplained is.
+// What a hypothesis was chosen from.
+struct Choice {
+  std::uint64_t hypotheses = 1;  // alike, of which it is the best
+  std::uint64_t fitted = 0;      // numbers that were fitted to the tensor
+  bool may_be_constant = false;  // it says where values are wrong or zero, and not what they are
+};
+
+// Whether so good a choice would often fit two tensors that have nothing to do with each other: of
+// n independent values each comes as near by chance as the share of the difference that is left.
+bool is_by_chance(const Case& the_case, double left, const Choice& choice);
+
+// Whether a hypothesis that leaves an error of this norm explains the difference: the rest is
+// within the tolerance (of integers: nothing), a small part of the difference, and no chance.
+bool explains(const Case& the_case, double left, const Choice& choice = {});
+
+// The norm in units of the reference's, as Cause::unexplained is; of a reference of zeros the norm
+// itself.
 double relative_to_reference(const Case& the_case, double norm);
+double reference_unit(const Case& the_case);
 
 // A cause whose evidence may name {reference}: "the reference", or "the expected value", which is
 // then a value of the cause.
@@ -79,6 +107,9 @@ MappedDistance distance_when_mapped(const Case& the_case, std::size_t dim, const
 
 // The ranks of the candidate that hold anything of `box`, ascending.
 std::vector<std::uint64_t> ranks_in(const Case& the_case, const tensor::Box& box);
+
+// The ranks that hold anything of the tensor.
+std::set<std::uint64_t> ranks_with(const measure::TensorRef& tensor);
 
 // The box of slices [first, first + count) along `dim`.
 tensor::Box slab(const tensor::Shape& shape, std::size_t dim, std::uint64_t first,

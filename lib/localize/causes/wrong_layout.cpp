@@ -131,6 +131,18 @@ std::vector<Alternative> for_shape(const trace::TensorEntry& entry, const trace:
   return others;
 }
 
+// Whether the reference has several values: a constant is itself under any layout.
+bool varies(const measure::Backend& backend, const measure::TensorRef& reference,
+            const measure::Measurement& measured) {
+  Case the_case;
+  the_case.backend = &backend;
+  the_case.reference = reference;
+  the_case.candidate = reference;
+  the_case.measurement = &measured;
+  the_case.exact = !tensor::is_floating(reference.view->dtype);
+  return variety_of(the_case).of_reference > 1;
+}
+
 }  // namespace
 
 std::vector<Cause> find_wrong_layout(const Case& the_case) {
@@ -193,6 +205,7 @@ std::vector<Cause> find_layout_for_shape(const measure::Backend& backend,
         kMostOfShapes, kMostEpsilons * judge::shared_epsilon(*reference.view, *candidate.view));
     if (exact ? measured.total.unequal > 0 : !(left <= allowed * norm)) continue;
     if (measured.total.nonfinite_different > 0 || measured.replicas_differ) continue;
+    if (!varies(backend, reference, measured)) continue;
     fitting.push_back(answer::cause_of(
         "wrong_layout_declared", other.axis,
         {"it matches if declared as {rule}", {{"rule", rule_of(entry, other, &shape)}}},

@@ -95,7 +95,7 @@ std::vector<Cause> find_wrong_slice(const Case& the_case) {
     }
     if (!all || !other_offset || !which) continue;
     const double left = distance_when_mapped(the_case, dim, map).left;
-    if (!explains(the_case, left)) {
+    if (!explains(the_case, left, {shape[dim]})) {
       reject(the_case, "wrong_slice", left);
       continue;
     }

@@ -90,14 +90,6 @@ struct Term {
   std::set<std::uint64_t> ranks;  // that have it
 };
 
-std::set<std::uint64_t> ranks_of(const measure::TensorRef& tensor) {
-  std::set<std::uint64_t> ranks;
-  for (const auto& owner : tensor.open(measure::Replicas::kFirstOnly)->rank_boxes()) {
-    ranks.insert(owner.ranks.begin(), owner.ranks.end());
-  }
-  return ranks;
-}
-
 bool is_of(const trace::Mesh& mesh, std::uint64_t rank) {
   if (mesh.ranks.empty()) return rank < layout::mesh_size(mesh);
   return std::find(mesh.ranks.begin(), mesh.ranks.end(), rank) != mesh.ranks.end();
@@ -153,7 +145,7 @@ std::vector<Term> terms_of(const Case& the_case) {
     if (!split) terms.push_back({whole, microbatch, "", {}});
   }
   if (terms.size() < 2 || terms.size() > kMostTerms) return {};
-  for (Term& term : terms) term.ranks = ranks_of(term.tensor);
+  for (Term& term : terms) term.ranks = ranks_with(term.tensor);
   return terms;
 }
 
@@ -206,7 +198,7 @@ std::vector<Shard> shards_of(const Case& the_case) {
   const tensor::Box whole = tensor::whole(the_case.reference.view->shape);
   if (the_case.conflict) {
     for (const CopyOfAxis& copy : copies_that_differ(the_case)) {
-      shards.push_back({copy.words(), copy.tensor, {whole}, ranks_of(copy.tensor)});
+      shards.push_back({copy.words(), copy.tensor, {whole}, ranks_with(copy.tensor)});
     }
     return shards;
   }

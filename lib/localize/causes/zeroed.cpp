@@ -68,7 +68,7 @@ std::vector<Cause> find_zeroed(const Case& the_case) {
   if (profile == nullptr || profile->vanished == 0) return {};
   const double left = the_case.exact ? (profile->other_d2 + profile->appeared_d2 > 0 ? 1.0 : 0.0)
                                      : std::sqrt(profile->other_d2 + profile->appeared_d2);
-  if (!explains(the_case, left)) {
+  if (!explains(the_case, left, {1, 0, true})) {
     reject(the_case, "zeroed", left);
     return {};
   }
