@@ -29,15 +29,17 @@ class RunMerge {
   // any.
   bool asked(std::uint64_t rank, const trace::TensorEntry& entry) const;
 
-  // The facts of the lowest rank, with `unfinished` of all. Its `recorded` (absent where a rank
-  // lacks it) has the kinds and finished steps common to all ranks that record anything, and the
-  // modules of any. Entries of `incomplete` that differ only in ranks are one.
+  // The facts of the lowest rank, with `unfinished` of all and the largest `updates_before`. Its
+  // `recorded` (absent where a rank lacks it) has the kinds and finished steps common to all ranks
+  // that record anything, and the modules of any. Entries of `incomplete` that differ only in ranks
+  // are one.
   trace::RunFacts facts() const;
 
  private:
   trace::RunFacts first_;
   std::size_t ranks_ = 0;
   std::map<std::uint64_t, trace::Recorded> recorded_;
+  std::optional<std::uint64_t> updates_before_;
   std::set<std::uint64_t> unfinished_;
   std::map<std::pair<std::string, std::string>, std::set<std::uint64_t>> incomplete_;
 };

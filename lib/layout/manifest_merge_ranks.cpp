@@ -192,6 +192,8 @@ RankNumbers lacking_ranks(const trace::TensorEntry& entry, const RankNumbers& re
 void RunMerge::add(std::uint64_t rank, trace::RunFacts facts) {
   unfinished_.insert(facts.unfinished.begin(), facts.unfinished.end());
   if (facts.recorded) recorded_.emplace(rank, *facts.recorded);
+  // std::nullopt is less than any number.
+  updates_before_ = std::max(updates_before_, facts.updates_before);
   for (const trace::Incomplete& one : facts.incomplete) {
     incomplete_[{one.tensors, one.reason}].insert(one.ranks.begin(), one.ranks.end());
   }
@@ -211,6 +213,7 @@ bool RunMerge::asked(std::uint64_t rank, const trace::TensorEntry& entry) const 
 
 trace::RunFacts RunMerge::facts() const {
   trace::RunFacts whole = first_;
+  whole.updates_before = updates_before_;
   whole.unfinished.assign(unfinished_.begin(), unfinished_.end());
   whole.incomplete.clear();
   for (const auto& [key, ranks] : incomplete_) {

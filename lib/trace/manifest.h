@@ -80,6 +80,8 @@ struct RunFacts {
   std::optional<NoiseFacts> noise;
   std::optional<PlanFacts> plan;
   std::optional<Recorded> recorded;
+  // How many updates its process had made when the first recorded step began.
+  std::optional<std::uint64_t> updates_before;
   std::vector<std::uint64_t> unfinished;  // ranks that did not close their files, ascending
   std::vector<Incomplete> incomplete;
   std::string extra_json;  // the "extra" object as text, or empty

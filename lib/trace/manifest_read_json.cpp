@@ -107,7 +107,8 @@ ProductFacts products_from(const JsonCursor& object) {
 
 RunFacts run_from(const JsonCursor& object) {
   object.allow_keys({"id", "framework", "model", "precision", "command", "created", "collector",
-                     "products", "noise", "plan", "recorded", "unfinished", "incomplete", "extra"});
+                     "products", "noise", "plan", "recorded", "updates_before", "unfinished",
+                     "incomplete", "extra"});
   RunFacts run;
   run.id = optional_string(object, "id");
   run.framework = optional_string(object, "framework");
@@ -126,6 +127,7 @@ RunFacts run_from(const JsonCursor& object) {
   }
   if (const auto plan = object.find("plan")) run.plan = plan_from(*plan);
   if (const auto recorded = object.find("recorded")) run.recorded = recorded_from(*recorded);
+  if (const auto count = object.find("updates_before")) run.updates_before = count->as_count();
   if (const auto ranks = object.find("unfinished")) run.unfinished = ascending(*ranks);
   if (const auto list = object.find("incomplete")) run.incomplete = incomplete_from(*list);
   if (const auto extra = object.find("extra")) {

@@ -38,6 +38,7 @@ json run_json(const RunFacts& run) {
   }
   if (run.plan) out["plan"] = {{"digest", run.plan->digest}, {"modules", run.plan->modules}};
   if (run.recorded) out["recorded"] = recorded_json(*run.recorded);
+  if (run.updates_before) out["updates_before"] = *run.updates_before;
   if (!run.unfinished.empty()) out["unfinished"] = run.unfinished;
   for (const Incomplete& one : run.incomplete) {
     out["incomplete"].push_back(

@@ -48,6 +48,7 @@ class TracedSteps:
         self._job = job
         self._problems = problems
         self._facts: dict[str, Any] = {}
+        self._made_before = 0
         self._times = job.output.times
         self._forwards: Forwards
         self._turns: Turns
@@ -70,6 +71,7 @@ class TracedSteps:
         try:
             job.names.check_unchanged()
             scales = self.updates.scales()
+            self._made_before = self.updates.made
             step = self._begin(number, scales)
             hooks = ForwardHooks(step, job.perturber, job.rewriter)
             if job.rewriter is not None:
@@ -220,6 +222,8 @@ class TracedSteps:
     def _finish(self, step: Step) -> None:
         """Hands the records of a step to the output."""
         perturber, rewriter = self._job.perturber, self._job.rewriter
+        if self.updates.watch is not None:
+            self._facts.setdefault("updates_before", self._made_before)
         if step.flow is not None:
             self._facts["modules"] = step.flow.entries(self._job.names)
         self._note_products(step)

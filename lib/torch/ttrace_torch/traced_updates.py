@@ -40,10 +40,12 @@ class TracedUpdates:
     """Records the updates of a job.
 
     watch: follows the optimizer; None without one.
+    made: how many updates the optimizer has made, traced or not.
     """
 
     def __init__(self, job: TracedJob, problems: Problems) -> None:
         self.watch: Watch | None = None
+        self.made = 0
         self._job = job
         self._problems = problems
 

@@ -389,6 +389,7 @@ class Tracer:
 
     def after_update(self) -> None:
         """Notes that the optimizer has made its step; called by the optimizer's watch."""
+        self._updates.made += 1
         if self._step is not None:
             self._step.updated = True
 

@@ -62,7 +62,7 @@ def merge_runs(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:
     """The manifest's `run`: that of the lowest rank, with what all ranks were asked to record, and
     the precision of the lowest one that has any.
 
-    `recorded` has the kinds and finished steps common to all ranks that record, and the modules of
+    `updates_before` is the largest of all. `recorded` has the kinds and finished steps common to all ranks that record, and the modules of
     any. Returns None if the lowest rank has no `run`.
     """
     ranks = sorted(parts)
@@ -82,6 +82,9 @@ def merge_runs(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:
     incomplete = _merge_incomplete(runs)
     if incomplete:
         whole["incomplete"] = incomplete
+    counts = [run["updates_before"] for run in runs if "updates_before" in run]
+    if counts:
+        whole["updates_before"] = max(counts)
     unfinished = {rank for run in runs for rank in run.get("unfinished", [])}
     if unfinished:
         whole["unfinished"] = sorted(unfinished)

@@ -277,7 +277,7 @@ class Output:
             run["incomplete"] = self._facts["incomplete"]
         if unfinished:
             run["unfinished"] = [self.rank]
-        for fact in ("products", "noise", "plan"):
+        for fact in ("products", "noise", "plan", "updates_before"):
             if self._facts.get(fact) is not None:
                 run[fact] = self._facts[fact]
         head: dict[str, Any] = {
