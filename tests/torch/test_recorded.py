@@ -48,8 +48,9 @@ def test_every_run_has_another_id(tmp_path):
     assert run_of(tmp_path / "run.h5", steps=0, run={"id": "job 7"})["id"] == "job 7"
 
 
-def test_ranks_without_a_store_say_that_their_ids_differ(tmp_path):
+def test_ranks_without_a_store_say_that_their_ids_differ(tmp_path, monkeypatch):
     model = seeded(TiedGPT)
+    monkeypatch.setenv("TTRACE_DONE", str(tmp_path / "done"))
     for rank in range(2):
         with tt.trace(model, out=tmp_path, mesh=tt.Mesh({"dp": 2}), rank=rank) as tracer:
             train_step(model, tracer)
@@ -60,6 +61,8 @@ def test_ranks_without_a_store_say_that_their_ids_differ(tmp_path):
         assert re.fullmatch(f"[0-9a-f]{{32}}@{rank}", ids[rank])
     assert ids[0][:32] != ids[1][:32]
     assert Trace(tmp_path).manifest["run"]["id"] == ids[0]
+    assert json.loads((tmp_path / "done").read_text())["run"] == ids[0]  # what rank 1 told
+    monkeypatch.delenv("TTRACE_DONE")
     assert "@" not in run_of(tmp_path / "run.h5", steps=0)["id"]
 
 

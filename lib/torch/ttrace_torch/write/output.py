@@ -176,13 +176,14 @@ class Output:
         self._layouts = list(layouts)
         self._writer.submit(f"writing {self._path}", partial(self._commit, self._head()))
         self._writer.stop()
-        tensors = len(self._tensors)
+        tensors, run = len(self._tensors), self._run["id"]
         if self.failure.message is None and self._folder is not None:
             try:
                 if merge.complete(self._folder, self.meshes.ranks):
                     whole = close_run(self._folder, self._earlier_ids())
                     self.closed_last = whole is not None
-                    tensors = 0 if whole is None else len(whole["tensors"])
+                    if whole is not None:
+                        tensors, run = len(whole["tensors"]), whole["run"]["id"]
             except Exception as error:
                 self.failure.record(f"writing {self._folder / merge.MANIFEST}", error)
         elif self.failure.message is None:
@@ -194,7 +195,7 @@ class Output:
         self._tell_of_earlier_trace()
         if self.failure.message is None and (self._folder is None or self.closed_last):
             self._tell_recorded(tensors)
-            tell_complete(self._run["id"], self._steps)
+            tell_complete(run, self._steps)
 
     def suggestions(self, reference: str | Path) -> list[str]:
         """What `tell_layouts` says, on the rank that closed last; nothing on others."""
