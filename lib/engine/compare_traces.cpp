@@ -10,6 +10,7 @@
 #include "comparison/accumulation_error.h"
 #include "comparison/judge_pairs.h"
 #include "comparison/local_files.h"
+#include "comparison/lonely_noise.h"
 #include "comparison/measure_pairs.h"
 #include "comparison/noise_runs.h"
 #include "comparison/other_implementation.h"
@@ -198,6 +199,7 @@ class CompareRun {
   }
 
   void judge_measurements() {
+    warn(comparison::judge_lonely_noise_by_neighbours(out_.results));
     comparison::judge_results(
         comparison::Tolerances(reference_.manifest(), rules_, out_.results, most_slices()),
         comparison::AccumulationError(reference_, out_.results, *options_.execution.backend),
