@@ -62,13 +62,29 @@ class Updates {
 
   void count_recorded(const AuditedTensor& tensor) {
     claimed_ = true;
-    count_.add(tensor.key.name, tensor.judged(), reason_of(tensor));
+    if (tensor.judged() || !is_sum_of_ranks(tensor.key)) {
+      count_.add(tensor.key.name, tensor.judged(), reason_of(tensor));
+    }
     const TensorEntry* after = entry_of(tensor.key, Kind::kParamAfterStep);
     const TensorEntry* before = entry_of(tensor.key, Kind::kParam);
     if (before == nullptr || before->shape != after->shape) return;
     const bool frozen =
         steps_with_gradients_.contains(tensor.key.step) && !has_gradient(tensor.key);
     if (!frozen) updated_[tensor.key.step].emplace_back(before, after);
+  }
+
+  // Whether the main gradient was recorded before its reduction. What rounding makes of many terms
+  // is not known, so that no update follows from it; but a reduction that is lost leaves the ranks
+  // with other parameters.
+  bool is_sum_of_ranks(const TensorKey& key) const {
+    const TensorEntry* gradient = entry_of(key, Kind::kMainGrad);
+    if (gradient == nullptr) return false;
+    const std::vector<trace::MeshAxis>& axes = run_.manifest().meshes.at(gradient->mesh).axes;
+    return std::any_of(axes.begin(), axes.end(), [gradient](const trace::MeshAxis& axis) {
+      const auto placed = gradient->placements.find(axis.name);
+      return axis.size > 1 && placed != gradient->placements.end() &&
+             std::holds_alternative<trace::Partial>(placed->second);
+    });
   }
 
   static std::string reason_of(const AuditedTensor& tensor) {

@@ -119,15 +119,17 @@ bool adds_up(const layout::View& view) {
   return false;
 }
 
-bool is_partial(const TensorEntry& entry, const trace::Manifest& manifest) {
+// The number of ranks whose terms add up to the tensor.
+double terms_of(const TensorEntry& entry, const trace::Manifest& manifest) {
+  double terms = 1;
   for (const trace::MeshAxis& axis : manifest.meshes.at(entry.mesh).axes) {
     const auto placement = entry.placements.find(axis.name);
-    if (axis.size > 1 && placement != entry.placements.end() &&
-        std::holds_alternative<trace::Partial>(placement->second)) {
-      return true;
+    if (placement == entry.placements.end()) continue;
+    if (std::holds_alternative<trace::Partial>(placement->second)) {
+      terms *= static_cast<double>(axis.size);
     }
   }
-  return false;
+  return terms;
 }
 
 // How one stored tensor was updated.
@@ -259,7 +261,9 @@ class UpdatePlanner {
       if (!read.values) return fail(std::move(read.problem));
       if (gradient == nullptr && zero_gradients_) gradient = parameter;  // its shape and type
       if (gradient == nullptr) return fail("the main gradient was not recorded");
-      if (is_partial(*gradient, candidate_.manifest())) {
+      // The sum of two terms is rounded once, relative to itself. That of more may lose any part of
+      // itself where terms cancel.
+      if (terms_of(*gradient, candidate_.manifest()) > 2) {
         return fail("the main gradient was recorded before its reduction");
       }
       h = *read.values;
@@ -303,6 +307,10 @@ class UpdatePlanner {
         h, {&after, leaf.operands[kParameter], leaf.operands[kGradient], states}, clip);
     if (!rounding) return fail("its precision is none that an optimizer is replayed in");
     leaf.step.rounding = *rounding;
+    const TensorEntry* consumed = leaf.operands[kGradient];
+    if (consumed != nullptr && terms_of(*consumed, candidate_.manifest()) > 1) {
+      leaf.step.rounding.gradient += *measure::unit_roundoff(consumed->dtype);
+    }
     return leaf;
   }
 

@@ -1,5 +1,7 @@
 #include "optimizer/replay_updates.h"
 
+#include <cmath>
+
 #include "base/error.h"
 #include "engine/compare_traces.h"
 #include "support/catch.h"
@@ -23,9 +25,10 @@ struct Run {
   std::optional<double> clip_norm;
   std::vector<double> norms;
   trace::Placement gradient_placement = trace::Flat{{{0, 3}, {3, 4}}};
+  std::uint64_t ranks = 2;
 
   MemoryTrace made() const {
-    MemoryTrace trace(test::make_mesh({{"dp", 2}}));
+    MemoryTrace trace(test::make_mesh({{"dp", ranks}}));
     const auto put = [&](const std::string& name, Kind kind, const std::vector<double>& values,
                          const trace::Placement& placement, std::uint64_t call = 0) {
       trace::TensorEntry entry = make_entry(name, {values.size()}, kind);
@@ -35,7 +38,8 @@ struct Run {
     };
     put("w", Kind::kParam, {1, 2, 3, 4}, trace::Replicate{});
     put("w", Kind::kMainGrad, gradient, gradient_placement);
-    put("w", Kind::kParamAfterStep, after, trace::Flat{{{0, 3}, {3, 4}}});
+    const trace::Placement cut = trace::Flat{{{0, 3}, {3, 4}}};
+    put("w", Kind::kParamAfterStep, after, ranks == 2 ? cut : trace::Replicate{});
     if (!state.empty()) put("w.momentum_buffer", Kind::kOptimizerState, state, trace::Replicate{});
     for (std::size_t i = 0; i < norms.size(); ++i) {
       put("grad_norm", Kind::kGradNorm, {norms[i]}, trace::Replicate{}, i);
@@ -291,8 +295,20 @@ TEST_CASE("copies of a parameter that differ as those of its gradient do follow 
   CHECK(after.comparison->replay);
 }
 
-TEST_CASE("a gradient that is still to be reduced judges nothing") {
+TEST_CASE("a gradient that is still the sum of two ranks is rounded once") {
   Run run;
+  run.gradient_placement = trace::Partial{trace::Reduction::kSum};
+  CHECK(reason(run).empty());
+  CHECK(judged(run.made()).result.outcome == Outcome::kMatch);
+  run.after[1] = std::nextafter(1.0F, 2.0F);
+  CHECK(judged(run.made()).result.outcome == Outcome::kMatch);
+  run.after[1] = 1.00001;
+  CHECK(judged(run.made()).result.outcome == Outcome::kDiverged);
+}
+
+TEST_CASE("a gradient that is still the sum of more ranks judges nothing") {
+  Run run;
+  run.ranks = 4;
   run.gradient_placement = trace::Partial{trace::Reduction::kSum};
   CHECK(reason(run) == "the main gradient was recorded before its reduction (1)");
 }
