@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "synth/fault.h"
 #include "synth/make_trace.h"
 #include "synth/recipe.h"
+#include "tensor/dtype.h"
 #include "trace/hdf5/trace_files.h"
 #include "trace/hdf5/writer.h"
 
@@ -97,7 +99,11 @@ synth::Request request_of(const SynthFlags& flags) {
   request.run.collector = base::concat("ttrace synth ", version());
   // Whole tensors with noise imitate a noise run of the reference.
   if (is_file(flags) && request.noise.size > 0) {
-    request.run.noise = trace::NoiseFacts{flags.noise_seed, request.noise.size, "*"};
+    double unit = request.noise.in_epsilons ? 0 : 1;
+    for (const synth::Group& group : request.recipe.groups) {
+      if (request.noise.in_epsilons) unit = std::max(unit, tensor::epsilon(group.entry.dtype));
+    }
+    request.run.noise = trace::NoiseFacts{flags.noise_seed, request.noise.size * unit, "*"};
   }
   request.threads = execution_context(flags.threads).thread_count();
   return request;

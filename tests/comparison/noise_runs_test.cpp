@@ -24,7 +24,7 @@ MemoryTrace run(const std::string& path, double scale = 1,
   made.put(make_entry("fc", {3}), {4 * scale, 5 * scale, 6 * scale});
   made.put(make_entry("fc.weight", {3}, Kind::kMainGrad), {7 * scale, 8 * scale, 9 * scale});
   made.edit().run.id = path;
-  if (seed) made.edit().run.noise = trace::NoiseFacts{*seed, 1e-7, "fc"};
+  if (seed) made.edit().run.noise = trace::NoiseFacts{*seed, 1e-7, "first"};
   return made;
 }
 

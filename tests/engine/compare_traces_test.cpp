@@ -135,8 +135,8 @@ TEST_CASE("roundings match by the fallback rule") {
 TEST_CASE("a noise run sharpens or widens the tolerance of the tensors it has") {
   MemoryTrace quiet = one_tensor(shifted(1e-6));
   MemoryTrace loud = one_tensor(shifted(0.1));
-  quiet.edit().run.noise = trace::NoiseFacts{1, 1e-7, "a"};
-  loud.edit().run.noise = trace::NoiseFacts{2, 1e-7, "a"};
+  quiet.edit().run.noise = trace::NoiseFacts{1, 1e-7, "first"};
+  loud.edit().run.noise = trace::NoiseFacts{2, 1e-7, "first"};
   const MemoryTrace candidate = one_tensor(shifted(0.1));
   const CompareReport sharp = compared(one_tensor(), candidate, {&quiet});
   CHECK(sharp.verdict == Verdict::kWrong);
@@ -148,7 +148,7 @@ TEST_CASE("a noise run sharpens or widens the tolerance of the tensors it has") 
 
 TEST_CASE("noise as large as the tensor checks nothing") {
   MemoryTrace noise = one_tensor({8, 7, 6, 5, 4, 3, 2, 1});
-  noise.edit().run.noise = trace::NoiseFacts{1, 1, "a"};
+  noise.edit().run.noise = trace::NoiseFacts{1, 1e-7, "first"};
   const CompareReport out = compared(one_tensor(), one_tensor(shifted(0.5)), {&noise});
   CHECK(out.results[0].outcome == Outcome::kBelowNoiseFloor);
   CHECK(out.verdict == Verdict::kInconclusive);
@@ -161,7 +161,7 @@ TEST_CASE("a noise run of another shape is refused") {
 
 TEST_CASE("perturbed and unperturbed runs in each other's place are warned of") {
   MemoryTrace perturbed = one_tensor();
-  perturbed.edit().run.noise = trace::NoiseFacts{1, 1e-7, "a"};
+  perturbed.edit().run.noise = trace::NoiseFacts{1, 1e-7, "first"};
   CHECK(compared(perturbed, one_tensor()).warnings.size() == 1);
   const MemoryTrace plain = one_tensor(shifted(1e-6));
   const auto warnings = compared(one_tensor(), one_tensor(), {&plain}).warnings;

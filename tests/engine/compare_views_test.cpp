@@ -116,7 +116,7 @@ TEST_CASE("a mapped reference has the frontier of an unmapped pair") {
 
 TEST_CASE("noise runs are mapped as the reference is") {
   MemoryTrace noise = apart(1e-3);
-  noise.edit().run.noise = trace::NoiseFacts{1, 1e-7, "x"};
+  noise.edit().run.noise = trace::NoiseFacts{1, 1e-7, "first"};
   const std::string map = R"("reference": )" + kJoin;
   const CompareReport out = compared(apart(), fused(1e-3), map, {&noise});
   CHECK(out.verdict == Verdict::kRight);
@@ -350,7 +350,7 @@ TEST_CASE("a micro-batch that was lost is missing, and the reason names it") {
 TEST_CASE("noise is measured on what is compared") {
   MemoryTrace big = one_batch();
   MemoryTrace small = two_batches(1, 1e-3);
-  small.edit().run.noise = trace::NoiseFacts{1, 1e-7, "a"};
+  small.edit().run.noise = trace::NoiseFacts{1, 1e-7, "first"};
   const CompareReport out = compared(big, two_batches(2, 1e-3), "", {&small});
   CHECK(out.verdict == Verdict::kRight);
   CHECK(result_of(out, "a").comparison->noise->norms.at(0) == Catch::Approx(1e-3).epsilon(1e-3));

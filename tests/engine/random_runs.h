@@ -18,7 +18,7 @@ class RandomRuns {
         candidate(mesh(seed + 1), "candidate"),
         noise(mesh(seed), "noise"),
         random_(seed) {
-    noise.edit().run.noise = trace::NoiseFacts{seed, 1e-7, "a"};
+    noise.edit().run.noise = trace::NoiseFacts{seed, 1e-7, "first"};
     // Whole categories are left out of some pairs, so that all verdicts occur.
     healthy_ = chance(3);
     complete_ = chance(2);
