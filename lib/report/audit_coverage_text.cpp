@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/message.h"
 #include "base/text.h"
 #include "report/answer_text.h"
 
@@ -18,6 +20,19 @@ using audit::AuditOutcome;
 using audit::AuditReport;
 using base::concat;
 using base::plural;
+
+// Says of whose updates nothing judges the states that they were made from.
+std::string describe_given_states(const AuditReport& report) {
+  std::set<std::string> parameters;
+  for (const AuditedTensor& tensor : report.tensors) {
+    if (tensor.key.kind != trace::Kind::kOptimizerState) continue;
+    if (tensor.outcome != AuditOutcome::kGiven) continue;
+    parameters.insert(tensor.key.name.substr(0, tensor.key.name.rfind('.')));
+  }
+  if (parameters.empty()) return "";
+  return base::render(
+      {", the optimizer states of {count:parameter} are given", {{"count", parameters.size()}}});
+}
 
 // What is excused: gradients of a step that was skipped, and what a script multiplies its losses
 // by, where that differs between micro-batches or counts terms.
@@ -31,6 +46,7 @@ std::string describe_excused(const AuditReport& report) {
     text += concat(", ", report.coverage.narrow_factors,
                    " with room for TF32, which the run says it multiplied in");
   }
+  text += describe_given_states(report);
   std::set<std::pair<std::uint64_t, std::optional<std::uint64_t>>> losses;
   for (const AuditedTensor& tensor : report.tensors) {
     if (tensor.outcome != AuditOutcome::kGiven) continue;

@@ -51,6 +51,14 @@ def negative_norm(run: Run) -> None:
     run.values["grad_norm", "grad_norm"] = -run.values["grad_norm", "grad_norm"]
 
 
+def states(run: Run) -> None:
+    """What a resumed run begins with; a run alone does not say whose states they are."""
+    for kind, name in list(run.values):
+        if kind == "main_grad":
+            zeros = np.zeros_like(run.values[kind, name])
+            run.values["optimizer_state", f"{name}.momentum_buffer"] = zeros
+
+
 def unmoved(lies: dict[str, Lie]) -> list[Variant]:
     return each({name: both(still, lie) for name, lie in lies.items()}, NOTHING)
 
@@ -124,6 +132,9 @@ def said() -> dict[str, list[Variant]]:
     return {
         "a step without an update": each(
             {"no update was recorded": both(no_optimizer, drop(kinds("param_after_step")))}, NOTHING
+        ),
+        "states that nothing judges": each(
+            {"the optimizer states of 12 parameters are given": states}, NOTHING
         ),
         "a rate that begins at 0": unmoved(
             {"no parameter moved in step 0": groups(lr=0.0, updates=1)}
