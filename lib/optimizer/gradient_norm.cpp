@@ -135,6 +135,8 @@ void GradientNormJudge::judge(bool gradients_match, comparison::TensorComparison
   measure::Measurement& measurement = result.comparison->measurement;
   const measure::TileStats& stats = measurement.total;
   if (stats.elements != 1 || stats.finite != 1) return;
+  // Of two signs one is wrong, whatever follows from the gradients.
+  if (stats.sum_rc < 0) return;
   const auto found = known_.find(norm);
   if (found == known_.end()) return;
 

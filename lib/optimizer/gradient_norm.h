@@ -113,6 +113,7 @@ class GradientNormJudge {
   //    ranks recorded different ones;
   //  - is not judged if it is more than 1 % off and adding up so many squares in single precision
   //    may lose as much;
+  //  - stays diverged if its sign is not the reference's;
   //  - otherwise stays diverged only if it differs from the reference and a main gradient of the
   //    step does too (`gradients_match` is false): it is then downstream of that gradient.
   // In these cases its measurement is against the replayed norm, and it has a `replay`. Main

@@ -89,6 +89,19 @@ Run in_bf16() {
   return run;
 }
 
+TEST_CASE("a norm of another sign diverges") {
+  for (const bool clipped : {false, true}) {
+    Run negative;
+    negative.clipped = clipped;
+    Run right = negative;
+    negative.norm_factor = -1;
+    const comparison::CompareReport report = compared(right, negative);
+    CHECK(report.verdict == answer::Verdict::kWrong);
+    CHECK(report.results[report.findings.front().result].key.kind == Kind::kGradNorm);
+    CHECK(compared(right, right).verdict == answer::Verdict::kRight);
+  }
+}
+
 TEST_CASE("a norm that lost digits in its sum matches, as the gradients do") {
   // As torch's CPU norm of 2.4 million elements: 3.8e-5 low, in one run more than in the other.
   Run reference;
