@@ -131,6 +131,29 @@ def test_other_bytes_of_equal_size_and_time(
     check_refused(ttrace(*again), words)
 
 
+def test_one_tensor_of_many_in_a_large_file(ttrace: Run, tmp_path: Path) -> None:
+    """Of 24 MiB the sample has a third of the blocks, 85 in each tensor of 1 MiB."""
+    paths = [tmp_path / "ref.h5", tmp_path / "run.h5"]
+    for path in paths:
+        flags = ["--tensors", "24", "--shape", "512x512", "--kind", "param", "-o", path]
+        assert ttrace("synth", *flags).returncode == MATCH
+    command = ["compare", *paths, "--resume", tmp_path / "state"]
+    code = ttrace(*command).returncode
+    assert ttrace(*command).returncode == code != UNUSABLE
+    facts = paths[1].stat()
+    found: list[h5py.Dataset] = []
+    with h5py.File(paths[1]) as file:
+        file.visititems(lambda _, item: found.append(item) if hasattr(item, "nbytes") else None)
+        places = [one.id.get_offset() for one in found if one.nbytes == 1 << 20]
+    assert len(places) == 24
+    for place in (places[0], places[11], places[23]):
+        before = paths[1].read_bytes()
+        paths[1].write_bytes(before[:place] + bytes(1 << 20) + before[place + (1 << 20) :])
+        os.utime(paths[1], ns=(facts.st_atime_ns, facts.st_mtime_ns))
+        check_refused(ttrace(*command), "is the state of another comparison", str(paths[1]))
+        paths[1].write_bytes(before)
+
+
 def test_an_audit_goes_on_with_the_same_bytes_alone(ttrace: Run, tmp_path: Path) -> None:
     run = shutil.copytree(TESTDATA / "tp2sp", tmp_path / "run")
     command = ["audit", run, "--resume", tmp_path / "state"]
