@@ -7,7 +7,6 @@
 #include "flags/execution.h"
 #include "flags/flag_group.h"
 #include "flags/policy.h"
-#include "outputs.h"
 #include "shared_work.h"
 
 namespace ttrace::app {

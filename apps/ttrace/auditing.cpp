@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "judge/calibration.h"
 #include "machine.h"
-#include "outputs.h"
 #include "report/audit_report.h"
 
 namespace ttrace::app {

@@ -9,7 +9,6 @@
 #include "engine/doctor/examine.h"
 #include "machine.h"
 #include "mapping/map_starter.h"
-#include "outputs.h"
 #include "report/json/compare_report_json.h"
 #include "report/terminal_text.h"
 #include "terminal.h"

@@ -11,7 +11,6 @@
 #include "flags/answer.h"
 #include "flags/flag_group.h"
 #include "inputs.h"
-#include "outputs.h"
 #include "trace/hdf5/trace_files.h"
 #include "trace/hdf5/writer.h"
 

@@ -166,12 +166,12 @@ int run_jobs_and_answer(const RunFlags& flags, FinishedJobs& finished) {
   seconds_in("--limit", flags.recording.limit);  // a wrong one is refused before anything is made
   require_usable_specification(flags);
   RunFolder folder(flags.out);
-  if (finished.count() == 0) folder.begin(words_of(flags));
   AnswerFlags answer = flags.answer;
   const bool alone = flags.recording.candidate.empty();
   if (answer.json().empty()) answer.json() = alone ? folder.audit() : folder.comparison();
   if (answer.page().empty()) answer.page() = folder.page();
   require_not_of_folder(flags, answer, folder);
+  if (finished.count() == 0) folder.begin(words_of(flags));
   AnswerOutput output(answer);
   {
     const StopSignal signal;

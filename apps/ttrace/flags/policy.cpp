@@ -8,7 +8,6 @@
 #include "base/deflate.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "base/text.h"
 #include "flags/flag_group.h"
 #include "report/nights/known_file.h"
 #include "report/nights/policy.h"

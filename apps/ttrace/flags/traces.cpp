@@ -2,7 +2,6 @@
 
 #include "flags/execution.h"
 #include "flags/flag_group.h"
-#include "outputs.h"
 
 namespace ttrace::app {
 
