@@ -66,6 +66,9 @@ namespace {
 // Counts a compared tensor by the nature of its values.
 void add_values(const TensorComparison& result, Coverage& coverage) {
   const measure::TileStats& stats = result.comparison->measurement.total;
+  if (result.stored_before && result.comparison->tolerance.rule != judge::Rule::kExact) {
+    coverage.start_by_policy.add(result);
+  }
   if (is_widened(result)) coverage.widened.add(result);
   if (const std::uint64_t rows = rows_left_out(result); rows > 0) {
     coverage.trimmed_alike =

@@ -44,9 +44,10 @@ struct Coverage {
   Tally not_finite;  // some values not finite, and the same ones on both sides
   Tally zero;        // computed by the step, and zero on both sides
   Tally without_elements;
-  Tally kinks;    // within what elements on the other side of a kink may have moved
-  Tally widened;  // by the type that the candidate says it computed in
-  Tally trimmed;  // without rows that one side has more, as padding or by a rule of the map
+  Tally kinks;            // within what elements on the other side of a kink may have moved
+  Tally start_by_policy;  // stored before the step, with a tolerance by a rule of a person
+  Tally widened;          // by the type that the candidate says it computed in
+  Tally trimmed;          // without rows that one side has more, as padding or by a rule of the map
   std::uint64_t rows_trimmed = 0;  // of the one of them with the most
   bool trimmed_alike = true;       // all of them as many
 

@@ -9,6 +9,7 @@
 #include "comparison/accumulation_error.h"
 #include "comparison/random_draws.h"
 #include "comparison/shown_precision.h"
+#include "comparison/stored_before.h"
 #include "judge/fallback_rule.h"
 #include "judge/noise_rule.h"
 #include "judge/tolerance.h"
@@ -112,6 +113,11 @@ bool is_scalar(const TensorComparison& result) {
   return result.comparison->measurement.total.elements == 1 &&
          (kind == trace::Kind::kLoss || kind == trace::Kind::kGradNorm ||
           kind == trace::Kind::kScalar);
+}
+
+// Whether a rule of the tolerance file says how far a tensor may be off.
+bool widens(const judge::PolicyRule* rule) {
+  return rule != nullptr && (rule->multiplier || rule->floor || rule->absolute);
 }
 
 // The two sides of a pair that has both.
@@ -224,8 +230,9 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, TensorComparison& resu
                                 epsilon);
     return;
   }
-  if (result.exact || (rule != nullptr && rule->exact)) {
-    numbers.tolerance = judge::exact_tolerance();
+  if (result.exact || (rule != nullptr && rule->exact) || (result.stored_before && !widens(rule))) {
+    const bool rounded = result.stored_before && roundings_of(result);
+    numbers.tolerance = judge::exact_tolerance(rounded);
     numbers.tolerance.epsilon = result.exact ? 0 : epsilon;
     return;
   }

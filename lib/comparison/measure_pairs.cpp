@@ -161,7 +161,7 @@ void report_measured(base::Progress& progress, const TensorComparison& result) {
 void measure_pairs(const MeasuredSides& sides, const measure::ExecutionContext& execution,
                    std::vector<TensorComparison>& results, const WorkHooks& hooks) {
   const auto work_of = [&](std::size_t i) {
-    return std::make_unique<PairWork>(sides, *execution.backend, results[i], results[i].exact);
+    return std::make_unique<PairWork>(sides, *execution.backend, results[i]);
   };
   std::vector<Task> tasks;
   std::vector<std::unique_ptr<PairWork>> works(results.size());

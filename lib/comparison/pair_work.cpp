@@ -4,21 +4,23 @@
 
 #include "base/error.h"
 #include "comparison/noise_runs.h"
+#include "comparison/stored_before.h"
 #include "measure/one_pass.h"
 #include "measure/sections.h"
 
 namespace ttrace::comparison {
 
-PairWork::PairWork(const MeasuredSides& sides, const measure::Backend& backend, const Pair& pair,
-                   bool exact)
+PairWork::PairWork(const MeasuredSides& sides, const measure::Backend& backend,
+                   const TensorComparison& pair)
     : backend_(backend),
       pair_(pair),
       reference_(&sides.reference, pair.reference),
       candidate_(&sides.candidate, pair.candidate),
       sections_(measure::sections_of(pair.reference->shape)),
+      roundings_(roundings_of(pair)),
       measured_(sections_.size()),
       left_(sections_.size()) {
-  if (exact) return;
+  if (pair.exact) return;
   if (pair.noise.empty()) {
     estimate_ = sides.noise.of(sides.reference, pair, noise_bytes_);
   } else {
@@ -41,7 +43,8 @@ bool PairWork::measure(std::size_t section) {
 }
 
 void PairWork::start(measure::Batch& batch) {
-  started_.emplace(backend_, reference_, candidate_, estimate_ ? &estimate_->grid : nullptr);
+  started_.emplace(backend_, reference_, candidate_, estimate_ ? &estimate_->grid : nullptr,
+                   counts_as_equal());
   started_->add_to(batch, sections_[0]);
 }
 
@@ -62,19 +65,26 @@ void PairWork::finish(TensorComparison& result) {
   numbers.noise = std::move(estimate_);
 }
 
+measure::CountsAsEqual PairWork::counts_as_equal() const {
+  return {nullptr, roundings_ ? &*roundings_ : nullptr};
+}
+
 measure::MeasuredSection PairWork::measured(std::size_t section, const measure::Grid* grid) const {
-  return measure::measure_section(backend_, reference_, candidate_, grid, sections_[section]);
+  return measure::measure_section(backend_, reference_, candidate_, grid, sections_[section],
+                                  counts_as_equal());
 }
 
 void PairWork::measure_with_noise(std::size_t section) {
   const bool expected = is_reached_by_noise(pair_.key.kind);
   try {
-    auto both = measure::measure_with_noise(backend_, reference_, candidate_, pair_.noise, *grid_,
-                                            sections_[section], expected);
-    measured_[section] = std::move(both.pair);
-    noise_[section] = std::move(both.noise);
-    summed_[section] = both.by_grid ? Summed::kByGrid : Summed::kAsOneCell;
-    return;
+    if (!roundings_) {
+      auto both = measure::measure_with_noise(backend_, reference_, candidate_, pair_.noise, *grid_,
+                                              sections_[section], expected);
+      measured_[section] = std::move(both.pair);
+      noise_[section] = std::move(both.noise);
+      summed_[section] = both.by_grid ? Summed::kByGrid : Summed::kAsOneCell;
+      return;
+    }
   } catch (const base::InputError&) {
     // One of the files cannot be read. Measuring both separately below shows which: if a noise run
     // and the candidate both fail, the reason given is the noise run's.

@@ -23,8 +23,8 @@ namespace ttrace::comparison {
 class PairWork {
  public:
   // All must outlive it.
-  PairWork(const MeasuredSides& sides, const measure::Backend& backend, const Pair& pair,
-           bool exact);
+  PairWork(const MeasuredSides& sides, const measure::Backend& backend,
+           const TensorComparison& pair);
 
   // Measures one section; each is measured once, by any thread. Returns true for the last one to
   // end: that thread may then call finish().
@@ -44,6 +44,7 @@ class PairWork {
   void finish(TensorComparison& result);
 
  private:
+  measure::CountsAsEqual counts_as_equal() const;
   measure::MeasuredSection measured(std::size_t section, const measure::Grid* grid) const;
   // The noise decides by which cells the pair is summed, but it is known only when all of it is
   // measured. Until then the kind of the pair and its first elements decide.
@@ -60,6 +61,7 @@ class PairWork {
   measure::TensorRef reference_;
   measure::TensorRef candidate_;
   std::vector<tensor::Box> sections_;
+  std::optional<measure::Roundings> roundings_;
   std::optional<judge::NoiseEstimate> estimate_;
   std::vector<measure::MeasuredSection> measured_;
   std::optional<measure::SectionMeasuring> started_;

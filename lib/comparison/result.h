@@ -103,9 +103,13 @@ struct MicrobatchMismatch {
 struct OtherStart {
   enum class What { kWeights, kData, kDraws };
   What what = What::kWeights;
-  std::uint64_t step = 0;                   // the first one
-  std::uint64_t differ = 0;                 // parameters, inputs, or draws of random numbers
-  std::uint64_t of = 0;                     // parameters that were compared; 0 of data
+  std::uint64_t step = 0;    // the first one
+  std::uint64_t differ = 0;  // parameters, inputs, or draws of random numbers
+  std::uint64_t of = 0;      // parameters that were compared; 0 of data
+  // Of weights that are the other side's, rounded to a narrower type: that type, and whose they
+  // are.
+  std::string rounded_to = {};
+  TraceSide rounded = TraceSide::kCandidate;
   std::vector<std::uint64_t> microbatches;  // of data: those whose input differs, ascending
   std::vector<std::string> modules;         // of draws: those that drew others
 };
@@ -122,6 +126,13 @@ struct FollowedLayout {
   std::string name;           // of the tensor whose values show the layout
   std::string rule;           // for --layout
   std::uint64_t tensors = 0;  // that are judged under it
+};
+
+// What the runs start with was not compared: updates came before the first step that both recorded,
+// so its parameters are judged as computed.
+struct LateStart {
+  std::uint64_t step = 0;
+  std::uint64_t updates = 0;  // before it, of the run that had made more; 0 if nothing says it
 };
 
 // Tensors that a rule of the map leaves out.
@@ -176,6 +187,7 @@ struct CompareReport {
   // Steps whose update a loss scaler skipped in both runs, since gradients were infinite;
   // ascending.
   std::vector<std::uint64_t> skipped_steps;
+  std::optional<LateStart> late_start;
   bool from_modules = false;  // the frontier follows the data flow, not the execution order
   std::map<judge::Outcome, std::uint64_t> counts;
   std::vector<TensorComparison> results;  // in the order of the data flow

@@ -152,7 +152,9 @@ std::vector<std::string> limit_computed_in(const trace::Manifest& candidate,
 }
 
 bool is_widened(const TensorComparison& result) {
-  if (!result.comparison || result.exact || result.comparison->replay) return false;
+  if (!result.comparison || result.exact || result.stored_before || result.comparison->replay) {
+    return false;
+  }
   return result.candidate != nullptr &&
          claims_coarser_type(*result.candidate, result.reference.get());
 }

@@ -106,6 +106,9 @@ struct TensorComparison : Pair {
   // Not recorded, because the implementations differ and one does without it.
   bool other_implementation = false;
   bool exact = false;  // integers on both sides: every bit must agree
+  // Floating-point numbers that were stored before the step and computed by nobody in it: every
+  // value must be that of the other side, or be rounded from it (comparison/stored_before.h).
+  bool stored_before = false;
   // An update that was not judged is off in many elements by little, unlike a rounding of single
   // gradients.
   bool spread = false;

@@ -20,6 +20,7 @@
 #include "comparison/run_facts.h"
 #include "comparison/selection.h"
 #include "comparison/shown_precision.h"
+#include "comparison/stored_before.h"
 #include "comparison/truth.h"
 #include "comparison/verdict.h"
 #include "engine/follow_layouts.h"
@@ -168,6 +169,8 @@ class CompareRun {
       if (result.outcome == Outcome::kIncomparable) result.reason = padded->second.told;
     }
     if (options_.common) out_.left_out = comparison::left_out_of(out_.results);
+    out_.late_start =
+        comparison::mark_stored_before(reference_.manifest(), candidate_.manifest(), out_.results);
   }
 
   // The long part: everything that reads the tensors from end to end.

@@ -10,6 +10,7 @@
 #include "comparison/accumulation_error.h"
 #include "comparison/fault_plan.h"
 #include "comparison/judge_pairs.h"
+#include "comparison/stored_before.h"
 #include "measure/fault.h"
 #include "optimizer/gradient_norm.h"
 #include "optimizer/replay_updates.h"
@@ -78,11 +79,14 @@ class Bench {
     result.shape = healthy_.shape;
     result.dtype = healthy_.dtype;
     result.exact = healthy_.exact;
+    result.stored_before = healthy_.stored_before;
     comparison::ComparedNumbers comparison;
     comparison.noise = healthy_.comparison->noise;
     const measure::Grid* grid = comparison.noise ? &comparison.noise->grid : nullptr;
     comparison.own_rounding = healthy_.comparison->own_rounding;
-    comparison.measurement = measure::measure(backend_, reference_, candidate, grid);
+    const auto roundings = comparison::roundings_of(healthy_);
+    comparison.measurement = measure::measure(backend_, reference_, candidate, grid,
+                                              {nullptr, roundings ? &*roundings : nullptr});
     result.comparison = std::move(comparison);
     if (plan_) {
       optimizer::UpdatePlan plan = *plan_;

@@ -12,6 +12,10 @@ bool sums_overflowed(const measure::TileStats& stats) {
          !std::isfinite(stats.sum_c2);
 }
 
+std::string describe_unequal(const measure::TileStats& stats) {
+  return base::concat(stats.unequal, " of ", stats.elements, " differ");
+}
+
 }  // namespace
 
 std::string_view outcome_name(Outcome outcome) {
@@ -71,7 +75,7 @@ Judgement judge(trace::Kind kind, const measure::Measurement& measurement,
   }
   if (exact) {
     if (stats.unequal == 0) return {Outcome::kMatch, ""};
-    return {Outcome::kDiverged, base::concat(stats.unequal, " of ", stats.elements, " differ")};
+    return {Outcome::kDiverged, describe_unequal(stats)};
   }
   if (stats.elements > 0 && stats.finite == 0) {
     return {Outcome::kNotJudged, "no element is finite"};
@@ -80,7 +84,10 @@ Judgement judge(trace::Kind kind, const measure::Measurement& measurement,
     return {Outcome::kNotJudged, "the squares of its values overflow binary64"};
   }
   // Written so that NaN diverges.
-  if (!(measure::difference_norm(stats) <= allowed)) return {Outcome::kDiverged, ""};
+  if (!(measure::difference_norm(stats) <= allowed)) {
+    if (tolerance.rule != Rule::kExact) return {Outcome::kDiverged, ""};
+    return {Outcome::kDiverged, describe_unequal(stats)};
+  }
   if (slices.beyond > 0 && slices.found.front().what == Slice::What::kScale) {
     return {Outcome::kDiverged, base::concat("its values are within their tolerance, but ",
                                              slices.beyond == 1 ? "a scale" : "scales",

@@ -116,9 +116,9 @@ void allow_kinks(double norm, Tolerance& tolerance) {
   tolerance.formula += " + kinks";
 }
 
-Tolerance exact_tolerance() {
+Tolerance exact_tolerance(bool rounded) {
   Tolerance tolerance;
-  tolerance.formula = "exactly equal";
+  tolerance.formula = rounded ? "equal but for one rounding to what is stored" : "exactly equal";
   return tolerance;
 }
 

@@ -14,7 +14,7 @@
 namespace ttrace::judge {
 
 enum class Rule {
-  kExact,     // integers and bool: every element equal
+  kExact,     // integers, bool, and what was stored before the step: every element equal
   kNoise,     // from perturbed runs of the reference
   kFallback,  // from the error theorem, without perturbed runs
   kReplay,    // from the run's own inputs: updated parameters and the gradient norm
@@ -75,7 +75,8 @@ void allow_own_rounding(double norm, Tolerance& tolerance);
 // may have moved the tensor.
 void allow_kinks(double norm, Tolerance& tolerance);
 
-Tolerance exact_tolerance();
+// `rounded`: the sides store other types, so that one holds the other's values rounded.
+Tolerance exact_tolerance(bool rounded = false);
 
 // Bounds |computed - exact| / exact of the norm of `elements` numbers whose squares are added up
 // sequentially in each of eight lanes, as vectorized CPU code does, with unit roundoff u (2^-24 for

@@ -159,6 +159,11 @@ std::vector<Cause> causes_of(const ExplainInput& input, const TensorComparison& 
     the_case.candidate = candidate;
     the_case.measurement = &result.comparison->measurement;
     the_case.tolerance = result.comparison->tolerance;
+    if (result.stored_before && the_case.tolerance.rule == judge::Rule::kExact) {
+      // A cause is right where it leaves what storing its result rounds.
+      the_case.tolerance.floor_norm = the_case.tolerance.epsilon *
+                                      measure::reference_norm(result.comparison->measurement.total);
+    }
     if (result.comparison->noise) the_case.noise_norm = result.comparison->noise->norm();
     if (const auto& coherence = result.comparison->coherence; !coherence->empty()) {
       the_case.coherence = coherence->front();

@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "base/message.h"
 #include "base/text.h"
+#include "comparison/stored_before.h"
+#include "judge/slices.h"
 #include "localize/causes/separating_axes.h"
 
 namespace ttrace::localize {
@@ -135,10 +137,13 @@ class Order {
     const double allowed = other.exact ? 0 : other.comparison->tolerance.allowed_norm();
     const double norm = std::sqrt(result.comparison->measurement.total.sum_c2);
     const double other_norm = measure::reference_norm(other.comparison->measurement.total);
-    // Norms alone rule out nearly all pairs.
-    if (!other.exact && std::abs(norm - other_norm) > 2 * allowed) return false;
-    const measure::Measurement measured = measure::measure(backend_, {&reference_, other.reference},
-                                                           {&candidate_, result.candidate}, {});
+    // Norms alone rule out nearly all pairs. Equal values may be added up in another order.
+    const double most = 2 * allowed + judge::kScaleResolution * other_norm;
+    if (!other.exact && std::abs(norm - other_norm) > most) return false;
+    const auto roundings = comparison::roundings_of(other);
+    const measure::Measurement measured =
+        measure::measure(backend_, {&reference_, other.reference}, {&candidate_, result.candidate},
+                         {}, {nullptr, roundings ? &*roundings : nullptr});
     if (measured.total.nonfinite_different > 0) return false;
     return other.exact ? measured.total.unequal == 0
                        : measure::difference_norm(measured.total) <= allowed;

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
+#include <variant>
 
 #include "base/display_limits.h"
 #include "base/text.h"
@@ -60,6 +64,28 @@ bool is_explained(const ComparedFinding& finding) {
   });
 }
 
+OtherStart starts_with(OtherStart::What what, std::uint64_t step) {
+  OtherStart start;
+  start.what = what;
+  start.step = step;
+  return start;
+}
+
+// Of weights that one side holds rounded: whose, and the type.
+std::optional<std::pair<comparison::TraceSide, std::string>> rounding_of(
+    const TensorComparison& result, const ComparedFinding& finding) {
+  if (!result.stored_before || finding.causes.empty()) return std::nullopt;
+  const answer::Cause& cause = finding.causes.front();
+  if (cause.name != "lower_precision") return std::nullopt;
+  auto side = comparison::TraceSide::kCandidate;
+  std::string type;
+  for (const auto& [name, value] : cause.values) {
+    if (name == "rounded") side = comparison::TraceSide::kReference;
+    if (name == "type") type = std::get<std::string>(value);
+  }
+  return std::pair(side, type);
+}
+
 std::uint64_t first_step_of(const std::vector<TensorComparison>& results) {
   std::uint64_t step = std::numeric_limits<std::uint64_t>::max();
   for (const TensorComparison& result : results) step = std::min(step, result.key.step);
@@ -88,18 +114,34 @@ std::optional<OtherStart> other_weights(std::uint64_t step,
     if (result.shape.size() > 1) of_matrices.add(differs);
   }
   if (!all.is_most() && !of_matrices.is_most()) return std::nullopt;
-  const auto explained = [&](const ComparedFinding& finding) {
-    const trace::TensorKey& key = results[finding.result].key;
-    return key.kind == Kind::kParam && key.step == step && is_explained(finding);
-  };
-  if (std::any_of(findings.begin(), findings.end(), explained)) return std::nullopt;
-  return OtherStart{OtherStart::What::kWeights, step, all.differ, all.of, {}, {}};
+  OtherStart start = starts_with(OtherStart::What::kWeights, step);
+  start.differ = all.differ;
+  start.of = all.of;
+  std::uint64_t explained = 0;
+  std::map<std::pair<comparison::TraceSide, std::string>, std::uint64_t> rounded;
+  for (const ComparedFinding& finding : findings) {
+    const TensorComparison& result = results[finding.result];
+    if (result.key.kind != Kind::kParam || result.key.step != step) continue;
+    if (const auto how = rounding_of(result, finding)) {
+      ++rounded[*how];
+    } else {
+      explained += is_explained(finding) ? 1 : 0;
+    }
+  }
+  for (const auto& [how, count] : rounded) {
+    if (!more_than_half(count, all.differ)) continue;
+    std::tie(start.rounded, start.rounded_to) = how;
+    return start;
+  }
+  // A few parameters of another checkpoint look like a bug by chance.
+  if (more_than_half(explained, all.differ)) return std::nullopt;
+  return start;
 }
 
 std::optional<OtherStart> other_data(std::uint64_t step,
                                      const std::vector<TensorComparison>& results,
                                      const std::vector<ComparedFinding>& findings) {
-  OtherStart start{OtherStart::What::kData, step, 0, 0, {}, {}};
+  OtherStart start = starts_with(OtherStart::What::kData, step);
   std::set<std::uint64_t> microbatches;
   for (const ComparedFinding& finding : findings) {
     const TensorComparison& result = results[finding.result];
@@ -119,7 +161,7 @@ std::optional<OtherStart> other_data(std::uint64_t step,
 std::optional<OtherStart> other_draws(std::uint64_t step,
                                       const std::vector<TensorComparison>& results,
                                       const std::vector<ComparedFinding>& findings) {
-  OtherStart start{OtherStart::What::kDraws, step, 0, 0, {}, {}};
+  OtherStart start = starts_with(OtherStart::What::kDraws, step);
   std::set<std::string> modules;
   for (const TensorComparison& result : results) {
     if (result.key.step != step || !comparison::is_random_draw(result.key)) continue;
@@ -163,6 +205,15 @@ std::string_view name_of(OtherStart::What what) {
 }
 
 base::Message describe_start(const OtherStart& start) {
+  if (!start.rounded_to.empty()) {
+    const bool candidate = start.rounded == comparison::TraceSide::kCandidate;
+    return {candidate
+                ? "the candidate's weights are the reference's rounded to {type} ({differ} of "
+                  "{of:parameter} differ): load one checkpoint, stored in one type, in both"
+                : "the reference's weights are the candidate's rounded to {type} ({differ} of "
+                  "{of:parameter} differ): load one checkpoint, stored in one type, in both",
+            {{"type", start.rounded_to}, {"differ", start.differ}, {"of", start.of}}};
+  }
   if (start.what == OtherStart::What::kWeights) {
     return {
         "the runs do not start from the same weights ({differ} of {of:parameter} differ): same "

@@ -15,10 +15,11 @@ namespace ttrace::localize {
 //
 // Other weights: in the first step, more than half of the parameters diverged, or more than half of
 // those with two dimensions and more (biases and norms are often constants, alike for every seed).
+// Where these are the other side's, rounded to a narrower type, it says so.
 // Other data: an input of the model, more than half of whose elements differ on every shard, while
 // no parameter does. Other draws: modules drew other random numbers, and every finding of the first
-// step is one of theirs. Neither of the first two where a finding among them has a cause that says
-// more than where the error is: wrong blocks and layouts are bugs.
+// step is one of theirs. Not weights where more than half of what differs, and not data where any,
+// has a cause that says more than where the error is: wrong blocks and layouts are bugs.
 //
 // `results`: judged; `findings`: with their causes.
 std::optional<comparison::OtherStart> find_other_start(

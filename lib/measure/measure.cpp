@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "tensor/codec.h"
+
 namespace ttrace::measure {
 
 std::optional<std::size_t> row_dimensions(const tensor::Shape& shape, std::uint64_t rows) {
@@ -45,6 +47,18 @@ void LeftOutRows::apply(const tensor::Shape& shape, const tensor::Box& box,
     const auto from = reference.subspan(i * length, length);
     std::copy(from.begin(), from.end(),
               candidate.begin() + static_cast<std::ptrdiff_t>(i * length));
+  }
+}
+
+void Roundings::apply(std::span<const double> reference, std::span<double> candidate) const {
+  const auto stored = [](const StoredAs& as, double value) {
+    return tensor::round_to(as.dtype, value / as.scale) * as.scale;
+  };
+  for (std::size_t i = 0; i < candidate.size(); ++i) {
+    const double r = reference[i];
+    const double c = candidate[i];
+    if (r == c || !std::isfinite(r) || !std::isfinite(c)) continue;
+    if (stored(candidate_, r) == c || stored(reference_, c) == r) candidate[i] = r;
   }
 }
 
@@ -97,14 +111,14 @@ class ReplicaTotals {
 
 SectionMeasuring::SectionMeasuring(const Backend& backend, const TensorRef& reference,
                                    const TensorRef& candidate, const Grid* grid,
-                                   const LeftOutRows* left_out)
+                                   const CountsAsEqual& equal)
     : backend_(backend),
       reference_(reference.open(Replicas::kFirstOnly), is_u64(reference)),
       candidate_(candidate.open(Replicas::all(backend)), is_u64(candidate)),
       shape_(reference.view->shape),
       exact_(is_exact(*reference.view) && is_exact(*candidate.view)),
       grid_(exact_ ? nullptr : grid),
-      left_out_(left_out) {
+      equal_(equal) {
   Measurement& sums = measured_.sums;
   for (RankBoxes& owner : candidate_.tensor().rank_boxes()) {
     sums.blocks.push_back({std::move(owner), {}});
@@ -112,9 +126,9 @@ SectionMeasuring::SectionMeasuring(const Backend& backend, const TensorRef& refe
   if (grid != nullptr) sums.cells.resize(grid->cells());
 }
 
-// The cells of a grid are gathered, and rows are left out, on the host.
+// The cells of a grid are gathered, and values that count as equal are replaced, on the host.
 void SectionMeasuring::read_numbers(BoxReader& tensor, const tensor::Box& box) const {
-  if (grid_ == nullptr && left_out_ == nullptr) {
+  if (grid_ == nullptr && !equal_.any()) {
     tensor.read_in_place(box, backend_);
   } else {
     tensor.read(box);
@@ -129,12 +143,14 @@ void SectionMeasuring::add_integers(const tensor::Box& box, TileStats& stats, Ba
 
 void SectionMeasuring::add_numbers(const tensor::Box& box, TileStats& stats, Batch& batch) {
   read_numbers(candidate_, box);
-  if (left_out_ != nullptr) {
+  if (equal_.any()) {
     const std::span<const double> numbers = reference_.decode_input();
     reference_numbers_.resize(tensor::volume(box));
     tensor::copy_common(reference_.input().box, std::as_bytes(numbers), box,
                         std::as_writable_bytes(std::span(reference_numbers_)), sizeof(double));
-    left_out_->apply(shape_, box, reference_numbers_, candidate_.decode_input());
+    const std::span<double> replaced = candidate_.decode_input();
+    if (equal_.rows != nullptr) equal_.rows->apply(shape_, box, reference_numbers_, replaced);
+    if (equal_.roundings != nullptr) equal_.roundings->apply(reference_numbers_, replaced);
   }
   batch.add(PairRequest{reference_.input(), candidate_.input(), box, grid_,
                         measured_.sums.cells.data(), &stats});
@@ -172,8 +188,8 @@ MeasuredSection SectionMeasuring::take() {
 
 MeasuredSection measure_section(const Backend& backend, const TensorRef& reference,
                                 const TensorRef& candidate, const Grid* grid,
-                                const tensor::Box& section, const LeftOutRows* left_out) {
-  SectionMeasuring measuring(backend, reference, candidate, grid, left_out);
+                                const tensor::Box& section, const CountsAsEqual& equal) {
+  SectionMeasuring measuring(backend, reference, candidate, grid, equal);
   const std::unique_ptr<Batch> batch = backend.new_batch();
   measuring.add_to(*batch, section);
   batch->finish();
@@ -217,10 +233,10 @@ Measurement merge_sections(std::vector<MeasuredSection> sections) {
 }
 
 Measurement measure(const Backend& backend, const TensorRef& reference, const TensorRef& candidate,
-                    const Grid* grid, const LeftOutRows* left_out) {
+                    const Grid* grid, const CountsAsEqual& equal) {
   std::vector<MeasuredSection> measured;
   for (const tensor::Box& section : sections_of(reference.view->shape)) {
-    measured.push_back(measure_section(backend, reference, candidate, grid, section, left_out));
+    measured.push_back(measure_section(backend, reference, candidate, grid, section, equal));
   }
   return merge_sections(std::move(measured));
 }

@@ -45,6 +45,37 @@ class LeftOutRows {
   std::vector<bool> out_;
 };
 
+// How the numbers of one side are stored: as numbers of a type, times a scale.
+struct StoredAs {
+  tensor::DType dtype = tensor::DType::kFloat32;
+  double scale = 1;
+
+  bool operator==(const StoredAs&) const = default;
+};
+
+// Which numbers of two sides that are stored in other types are one number, rounded.
+class Roundings {
+ public:
+  Roundings(const StoredAs& reference, const StoredAs& candidate)
+      : reference_(reference), candidate_(candidate) {}
+
+  // Copies the reference's values to the candidate where either is the other one, rounded as its
+  // own side stores it. Values that are not finite stay.
+  void apply(std::span<const double> reference, std::span<double> candidate) const;
+
+ private:
+  StoredAs reference_;
+  StoredAs candidate_;
+};
+
+// What counts as equal although it differs. All that is pointed to must outlive what uses it.
+struct CountsAsEqual {
+  const LeftOutRows* rows = nullptr;
+  const Roundings* roundings = nullptr;
+
+  bool any() const { return rows != nullptr || roundings != nullptr; }
+};
+
 // The difference in the boxes that the same ranks of the candidate hold.
 struct BlockStats {
   base::SharedValue<RankBoxes> owner;  // in coordinates of the logical tensor
@@ -82,11 +113,11 @@ struct MeasuredSection {
 class SectionMeasuring {
  public:
   // Integers and bool are compared exactly (`total.unequal`). `grid`, of the same shape: also sums
-  // the differences cell by cell; may be null. `left_out`: rows that count as equal, of tensors
-  // that are compared as floating-point numbers; may be null. All must outlive this; opens both
-  // tensors and throws an input error if that fails.
+  // the differences cell by cell; may be null. `equal`: of tensors that are compared as
+  // floating-point numbers. All must outlive this; opens both tensors and throws an input error if
+  // that fails.
   SectionMeasuring(const Backend& backend, const TensorRef& reference, const TensorRef& candidate,
-                   const Grid* grid, const LeftOutRows* left_out = nullptr);
+                   const Grid* grid, const CountsAsEqual& equal = {});
 
   // Reads `section` box by box in bounded memory and adds its requests to `batch`. Throws an
   // input error if a shard cannot be read. This must live until the batch is finished.
@@ -106,7 +137,7 @@ class SectionMeasuring {
   tensor::Shape shape_;
   bool exact_;
   const Grid* grid_;
-  const LeftOutRows* left_out_;
+  CountsAsEqual equal_;
   std::vector<double> reference_numbers_;
   MeasuredSection measured_;
 };
@@ -114,13 +145,13 @@ class SectionMeasuring {
 // Measures one section in a batch of its own.
 MeasuredSection measure_section(const Backend& backend, const TensorRef& reference,
                                 const TensorRef& candidate, const Grid* grid,
-                                const tensor::Box& section, const LeftOutRows* left_out = nullptr);
+                                const tensor::Box& section, const CountsAsEqual& equal = {});
 // Adds up all sections of a tensor, in their order.
 Measurement merge_sections(std::vector<MeasuredSection> sections);
 
 // Measures all sections in turn.
 Measurement measure(const Backend& backend, const TensorRef& reference, const TensorRef& candidate,
-                    const Grid* grid, const LeftOutRows* left_out = nullptr);
+                    const Grid* grid, const CountsAsEqual& equal = {});
 
 // Returns errors[d][i]: Σ (C - R)² over the elements whose index along dimension d is i. Pairs with
 // a non-finite value do not count. Reads both, of one shape, once and in bounded memory. Throws an

@@ -48,6 +48,8 @@ const std::vector<SentenceTemplate>& sentence_templates() {
       {"stale", "{whose} {members?is|are} stale: the value {earlier}[, {place}]"},
       {"other_layer", "{whose} {members?is|are} the output of {source}, and should not be"},
       {"other_layer", "{whose} {members?is|are} what {other} should be, of another layer"},
+      {"lower_precision",
+       "{whose} {members?was|were} rounded to {type} in {rounded} alone[, {place}]"},
       {"lower_precision", "{whose} {members?was|were} rounded to {type}[, {place}]"},
       {"narrow_accumulator", "{whose} {members?was|were} added up in {type}, row by row"},
       {"narrow_coefficients",

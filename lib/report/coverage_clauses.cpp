@@ -176,6 +176,16 @@ void add_skipped_steps(const comparison::CompareReport& report, Clauses& clauses
                      {{"steps", std::uint64_t{steps.size()}}, {"first", steps.front()}});
 }
 
+void add_late_start(const comparison::CompareReport& report, Clauses& clauses) {
+  if (!report.late_start) return;
+  const comparison::LateStart& late = *report.late_start;
+  clauses.add_of_run("late_start", kDoubt,
+                     late.updates > 0
+                         ? "recorded after {updates:update}: the start was not compared"
+                         : "compared from step {step} on: the start was not compared",
+                     {{"updates", late.updates}, {"step", late.step}});
+}
+
 void add_values(const Coverage& coverage, Clauses& clauses) {
   const Tally& not_finite = coverage.not_finite;
   clauses.add("not_finite", kDoubt, not_finite,
@@ -205,6 +215,7 @@ std::vector<Clause> coverage_clauses(const comparison::CompareReport& report) {
               "{count} not judged after routing flips");
   clauses.add("routing_flips", kDoubt, coverage.routing_flips,
               "{count} with tokens routed elsewhere near a tie");
+  add_late_start(report, clauses);
   add_skipped_steps(report, clauses);
   add_values(coverage, clauses);
   clauses.add("trimmed", kDoubt, coverage.trimmed,
@@ -213,6 +224,9 @@ std::vector<Clause> coverage_clauses(const comparison::CompareReport& report) {
               {}, {{"rows", coverage.rows_trimmed}});
   add_kinks(report, coverage.kinks, clauses);
   add_widened(coverage.widened, clauses);
+  clauses.add("start_by_policy", kDoubt, coverage.start_by_policy,
+              "{count} stored before the step allowed to differ by rules of {file}",
+              "{count} of the start allowed to differ by rules", {{"file", report.tolerance_file}});
   clauses.add("skipped_by_policy", kFact, coverage.skipped_by_policy,
               "{count} skipped by rules of {file}", "{count} skipped by rules",
               {{"file", report.tolerance_file}});

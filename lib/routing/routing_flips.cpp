@@ -247,7 +247,7 @@ class RoutingFlips {
       const std::uint64_t bytes = comparison.measurement.bytes_read + noise_bytes;
       comparison.measurement =
           measure::measure(*input_.execution.backend, {&input_.reference, pair.reference},
-                           {&input_.candidate, pair.candidate}, grid, &rows);
+                           {&input_.candidate, pair.candidate}, grid, {&rows, nullptr});
       comparison.measurement.bytes_read += bytes;
     } catch (const base::InputError&) {
       return std::nullopt;

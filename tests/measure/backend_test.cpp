@@ -108,9 +108,9 @@ TEST_CASE("integers and rows that are left out go through the backend") {
     const Made reference(r, dtype);
     const Made candidate(c, dtype);
     const Measurement measured =
-        measure(naive, reference.ref(), candidate.ref(), nullptr, left_out);
-    check_same(measured,
-               measure(cpu_backend(), reference.ref(), candidate.ref(), nullptr, left_out));
+        measure(naive, reference.ref(), candidate.ref(), nullptr, {left_out, nullptr});
+    check_same(measured, measure(cpu_backend(), reference.ref(), candidate.ref(), nullptr,
+                                 {left_out, nullptr}));
     CHECK(measured.total.unequal == (left_out == nullptr ? 2 : 1));
     CHECK(naive.counts.pairs == 2);
   }

@@ -249,7 +249,7 @@ TEST_CASE("a measurement leaves rows out of every sum") {
   rows.add(1);
   const Grid grid({4, 2}, {2, 1});
   const Measurement measured =
-      measure(cpu_backend(), {&reference, &whole}, {&source, &entry}, &grid, &rows);
+      measure(cpu_backend(), {&reference, &whole}, {&source, &entry}, &grid, {&rows, nullptr});
   CHECK(measured.total.sum_d2 == 1);
   CHECK(measured.total.unequal == 1);
   CHECK(measured.total.elements == 8);

@@ -82,6 +82,13 @@ std::optional<Found> check_start(const Runs& runs, Kind kind, comparison::OtherS
                                         " differ", bad == 1 ? "s" : "", "; ", way_out)};
   }
   if (all == 0) return Found{Health::kNote, concat("no ", noun, " is recorded by both")};
+  if (const auto& late = runs.start->late_start; late && kind == Kind::kParam) {
+    return Found{
+        Health::kNote,
+        base::render({"{count:parameter} {count?agrees|agree} as results of updates, which "
+                      "came before step {step}: the start cannot be compared",
+                      {{"count", all}, {"step", late->step}}})};
+  }
   return Found{Health::kFine, concat(base::plural(all, noun), " agree")};
 }
 

@@ -198,6 +198,10 @@ json other_start_json(const comparison::OtherStart& start) {
   json out{{"what", localize::name_of(start.what)}, {"step", start.step}, {"differ", start.differ}};
   if (start.of > 0) out["of"] = start.of;
   if (!start.microbatches.empty()) out["microbatches"] = start.microbatches;
+  if (!start.rounded_to.empty()) {
+    const bool candidate = start.rounded == comparison::TraceSide::kCandidate;
+    out["rounded"] = {{"to", start.rounded_to}, {"side", candidate ? "candidate" : "reference"}};
+  }
   if (!start.modules.empty()) out["modules"] = start.modules;
   out["text"] = base::render(localize::describe_start(start));
   return out;
