@@ -161,6 +161,7 @@ Tolerances::Tolerances(const trace::Manifest& reference, const judge::Policy& ru
   judge::TypicalSize typical;
   for (const TensorComparison& result : results) {
     if (result.key.kind == trace::Kind::kParamGrad) add_gradient_scale(result);
+    if (result.key.kind == trace::Kind::kOutput) add_output(result);
     if (!result.comparison || result.exact) continue;
     const measure::TileStats& stats = result.comparison->measurement.total;
     const auto& noise = result.comparison->noise;
@@ -209,6 +210,37 @@ void Tolerances::add_gradient_scale(const TensorComparison& result) {
   }
 }
 
+void Tolerances::add_output(const TensorComparison& result) {
+  if (tensor::element_count(result.shape) == 1) return;  // perhaps the loss itself
+  for (const auto& [side, view] : sides_of(result)) {
+    if (view == nullptr || !tensor::is_floating(view->dtype)) continue;
+    double& coarsest = epsilon_of_outputs_[side];
+    coarsest = std::max(coarsest, judge::shared_epsilon(*view, *view));
+  }
+}
+
+Tolerances::Precision Tolerances::precision_of(const TensorComparison& result) const {
+  Precision precision;
+  const bool one_number = is_scalar(result);
+  for (const auto& [side, view] : sides_of(result)) {
+    double epsilon = judge::shared_epsilon(*view, *view);
+    const auto outputs = epsilon_of_outputs_.find(side);
+    if (one_number && !view->computed_in && outputs != epsilon_of_outputs_.end()) {
+      epsilon = std::min(epsilon, outputs->second);
+    }
+    precision.epsilon = std::max(precision.epsilon, epsilon);
+  }
+  for (const auto& [side, view] : sides_of(result)) {
+    const double stored = tensor::epsilon(view->dtype);
+    if (stored > precision.epsilon) {
+      precision.storage += stored / 2;
+    } else {
+      precision.stored = std::max(precision.stored, stored);
+    }
+  }
+  return precision;
+}
+
 double Tolerances::element_quantum(const TensorComparison& result) const {
   double widest = 0;
   for (const auto& [side, view] : sides_of(result)) {
@@ -222,7 +254,8 @@ double Tolerances::element_quantum(const TensorComparison& result) const {
 void Tolerances::settle_by(const judge::PolicyRule* rule, TensorComparison& result) const {
   ComparedNumbers& numbers = *result.comparison;
   const measure::TileStats& stats = numbers.measurement.total;
-  const double epsilon = judge::shared_epsilon(*result.reference, *result.candidate);
+  const Precision precision = precision_of(result);
+  const double epsilon = precision.epsilon;
   if (const auto& replay = numbers.replay; replay && !result.exact) {
     numbers.tolerance =
         judge::replay_tolerance({measure::difference_norm(stats), replay->bound_norm,
@@ -242,6 +275,7 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, TensorComparison& resu
         fallback(result, epsilon, judge::shared_quantum(*result.reference, *result.candidate));
     if (rule != nullptr) apply(*rule, norm, stats.finite, tolerance);
     judge::allow_own_rounding(norm_of(numbers.own_rounding), tolerance);
+    judge::allow_storage(precision.storage * norm, tolerance);
     return tolerance;
   };
   if (!numbers.noise) {
@@ -273,13 +307,12 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, TensorComparison& resu
   const double of_alike = is_scalar(result) ? noise_of_alike(result.key) * norm : 0;
   if (of_alike > 0 && part.runs >= judge::kFewestRunsForScalars) {
     part.noise = std::max(part.noise, of_alike);
-    const double stored = std::max(tensor::epsilon(result.reference->dtype),
-                                   tensor::epsilon(result.candidate->dtype));
-    numbers.tolerance = judge::scalar_tolerance(part, epsilon, stored, constants);
+    numbers.tolerance = judge::scalar_tolerance(part, epsilon, precision.stored, constants);
   } else {
     numbers.tolerance = judge::noise_tolerance(part, epsilon, constants);
   }
   judge::allow_own_rounding(norm_of(numbers.own_rounding), numbers.tolerance);
+  judge::allow_storage(precision.storage * norm, numbers.tolerance);
   if (is_coarser_than_noise(result, epsilon)) {
     judge::Tolerance wider = by_fallback();
     if (wider.allowed_norm() > numbers.tolerance.allowed_norm()) {
@@ -288,7 +321,8 @@ void Tolerances::settle_by(const judge::PolicyRule* rule, TensorComparison& resu
       return;
     }
   }
-  judge_parts_by(constants, epsilon, most_slices_, numbers);
+  // Of one number with a rounding on top no part is judged: it is the whole.
+  if (precision.storage == 0) judge_parts_by(constants, epsilon, most_slices_, numbers);
 }
 
 void Tolerances::settle(TensorComparison& result) const {

@@ -59,9 +59,17 @@ class Tolerances {
   // micro-batches: the noise of one scalar alone may be small by chance.
   double noise_of_alike(const trace::TensorKey& key) const;
   void add_gradient_scale(const TensorComparison& result);
+  void add_output(const TensorComparison& result);
   // Returns the spacing near 0 of the numbers that the tensor's elements were computed from, the
   // wider of both sides; 0 where it is not known.
   double element_quantum(const TensorComparison& result) const;
+  // How a pair is rounded: as it was computed, and what storing its one number adds.
+  struct Precision {
+    double epsilon = 0;  // of the computation
+    double stored = 0;   // of the types that hold it, other than those that round it on top
+    double storage = 0;  // relative: half an ε of every type that rounds it on top
+  };
+  Precision precision_of(const TensorComparison& result) const;
   void settle(TensorComparison& result) const;
   void settle_by(const judge::PolicyRule* rule, TensorComparison& result) const;
 
@@ -76,6 +84,7 @@ class Tolerances {
   std::map<std::uint64_t, ParametersApart> inherited_;  // by step, of those after an update
   // The largest scale of the raw gradients of a step.
   std::map<std::pair<TraceSide, std::uint64_t>, double> gradient_scale_;
+  std::map<TraceSide, double> epsilon_of_outputs_;  // the coarsest of each side's
 };
 
 // Gives every measured record its tolerance and outcome. Drops the sums by cell and the noise by

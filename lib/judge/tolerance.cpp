@@ -109,6 +109,12 @@ void allow_own_rounding(double norm, Tolerance& tolerance) {
   tolerance.formula += " + rounding of its own sum";
 }
 
+void allow_storage(double norm, Tolerance& tolerance) {
+  if (!(norm > 0)) return;
+  tolerance.floor_norm += norm;
+  tolerance.formula += " + one rounding to what is stored";
+}
+
 void allow_kinks(double norm, Tolerance& tolerance) {
   if (!(norm > 0)) return;
   tolerance.kinks = norm;

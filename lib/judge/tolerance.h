@@ -71,6 +71,9 @@ double allowed_between_replicas(trace::Kind kind, double allowed_norm, double re
 // Adds the rounding error of the reference's own accumulator, `norm`, to the allowed error.
 void allow_own_rounding(double norm, Tolerance& tolerance);
 
+// Adds `norm` to the allowed error: what storing one number in a narrower type rounds.
+void allow_storage(double norm, Tolerance& tolerance);
+
 // Adds `norm` to the allowed error: how far elements on another side of a kink than the reference's
 // may have moved the tensor.
 void allow_kinks(double norm, Tolerance& tolerance);

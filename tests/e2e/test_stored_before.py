@@ -134,6 +134,8 @@ LIES = {
     "one weight": (Job(), Job(change=another_weight), "layers.0.linear1.weight"),
     "states": (Job(resumed=True), Job(resumed=True, change=another_state), "exp_avg"),
     "an input": (Job(), Job(change=another_input), "the runs were given other data"),
+    "a loss in bf16, 2 % off": (PLAIN, Job(FP32, factor=1.02, loss_in=BF16), "the loss"),
+    "a loss in bf16, 0.6 % off": (PLAIN, Job(FP32, factor=0.994, loss_in=BF16), "the loss"),
 }  # fmt: skip
 HEALTHY = {
     "in bf16": (Job(), Job(), "nothing unchecked"),
@@ -145,6 +147,8 @@ HEALTHY = {
     "recorded later": (
         Job(untraced=3), Job(untraced=3), "recorded after 3 updates: the start was not compared"
     ),
+    "with a loss in bf16": (PLAIN, Job(FP32, loss_in=BF16), ""),
+    "with both losses in bf16": (Job(FP32, loss_in=BF16), Job(FP32, loss_in=BF16), ""),
 }  # fmt: skip
 
 
@@ -191,8 +195,10 @@ def test_a_healthy_start_matches(traced, name):
     ("reference", "candidate", "code"),
     [
         (Job(), Job(), MATCH),
+        (PLAIN, Job(FP32, loss_in=BF16), MATCH),
         (PLAIN, STORED, DIVERGED),
         (Job(), Job(later=3), DIVERGED),
+        (PLAIN, Job(FP32, factor=1.02, loss_in=BF16), DIVERGED),
     ],
 )
 def test_noise_runs_do_not_widen_it(traced, reference, candidate, code):
