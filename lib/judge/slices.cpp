@@ -318,17 +318,6 @@ double Slice::passing_multiplier() const {
   return judge::passing_multiplier(tolerance, difference_norm) / times;
 }
 
-SliceJudgement with_room(SliceJudgement judgement, double room) {
-  if (judgement.beyond > judgement.found.size()) return judgement;
-  std::erase_if(judgement.found, [room](Slice& slice) {
-    allow_kinks(room, slice.tolerance);
-    return slice.difference_norm <= slice.tolerance.allowed_norm();
-  });
-  judgement.beyond = judgement.found.size();
-  if (judgement.worst) allow_kinks(room, judgement.worst->tolerance);
-  return judgement;
-}
-
 SliceJudgement judge_slices(const measure::Measurement& measurement, const NoiseEstimate& estimate,
                             double epsilon, const NoiseConstants& constants,
                             const std::vector<double>& own_rounding,

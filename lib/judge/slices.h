@@ -134,10 +134,6 @@ struct SliceJudgement {
   std::vector<Slice> found;         // those slices, worst first, at most `most_kept`
 };
 
-// Judges again with `room`, a norm, allowed on top for every slice. Returns `judgement` unchanged
-// if more slices are beyond their tolerance than it keeps.
-SliceJudgement with_room(SliceJudgement judgement, double room);
-
 // Judges the candidate's shards, the blocks of every dimension (from `measurement.cells`, which
 // must belong to `estimate.grid`), the largest difference, and scales. Values that are not finite
 // are left to the verdict on the whole tensor. `own_rounding`: for every element of a

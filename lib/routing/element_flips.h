@@ -17,7 +17,8 @@ struct FlippedElements {
   std::uint64_t signs = 0;   // elements of the argument that are positive in one run alone
   std::uint64_t limits = 0;  // elements that are the least or greatest value in one run alone
   std::uint64_t maxima = 0;  // elements between which a maximum moved
-  double noise = 0;          // of the argument: root mean square of the difference
+  bool known = true;         // whether the values show which kink it is
+  double noise = 0;          // of the argument: root mean square of the difference elsewhere
   double largest = 0;        // distance from zero or the limit, or between values of a maximum
   double moved = 0;          // ‖difference of the gradient‖ in these elements
   double rest = 0;           // the same in all others
@@ -29,12 +30,18 @@ struct FlippedElements {
 
 // Goes through a gradient and a tensor of the forward pass of the same shape, its argument.
 //
-// A sign flips where the argument is positive in only one run. A limit flips where an element
-// reaches, in only one run, the argument's least or greatest value, which must be the same in both
-// runs and be held by several elements. A maximum moves among elements of one sample (of one
-// channel in images) that are equal within kMostNoise times the noise and whose order differs
-// between the runs. What some of these lose of the gradient, others gain, so that the differences
-// add up to at most kMostCreated of their sizes. Values that are not finite explain nothing.
+// A sign flips where the argument is positive in only one run and the gradient is bent there: it is
+// zero in the run where the argument is not positive and in that run alone (a ReLU), or the same
+// multiple of the other run's in all such elements (a leaky one, an absolute value). Where it jumps
+// by another multiple in each (what a ReLU was given goes elsewhere as well) the kink is not known.
+// An activation without a kink bends no gradient, whatever the sign of its argument.
+//
+// A limit flips where an element reaches, in only one run, the argument's least or greatest value,
+// which must be the same in both runs and be held by several elements, and its gradient is zero in
+// that run alone. A maximum moves among elements of one sample (of one channel in images) that are
+// equal within kMostNoise times the noise and whose order differs between the runs. What some of
+// these lose of the gradient, others gain, so that the differences add up to at most kMostCreated
+// of their sizes. Values that are not finite explain nothing.
 class ElementFlips {
  public:
   // `large` is a difference of the gradient; smaller ones are not looked at for limits and maxima.
@@ -50,8 +57,10 @@ class ElementFlips {
   };
   void add(const Elements& elements);
 
+  // Which kinks explain a flip.
+  enum class Allowed { kKnown, kAny };
   // The flips among all elements that were added.
-  FlippedElements found() const;
+  FlippedElements found(Allowed allowed = Allowed::kKnown) const;
 
  private:
   // An element whose gradient is off by a large difference.
@@ -59,9 +68,25 @@ class ElementFlips {
     std::uint64_t window = 0;  // the sample, or the channel of one, that it belongs to
     double before = 0;         // of the argument
     double after = 0;
-    double off = 0;       // of the gradient: the candidate's minus the reference's
+    double gradient_before = 0;
+    double gradient_after = 0;
     bool sign = false;    // flipped, which explains it
     bool chosen = false;  // otherwise explained
+    double off() const { return gradient_after - gradient_before; }
+  };
+  // Elements that are positive in one run alone and whose gradient vanishes in neither: a sum of
+  // products for the multiple that fits all of them best.
+  struct Bends {
+    std::uint64_t count = 0;
+    double distance = 0;  // of the argument from zero, at most
+    double dull2 = 0;     // Σ of the gradient where the argument is not positive, squared
+    double sharp2 = 0;    // the same where it is positive
+    double product = 0;   // Σ of the products of both
+    double larger2 = 0;   // Σ of the larger of both squares
+    double off2 = 0;      // Σ of the differences, squared
+    void add(double dull, double sharp, double off, double from_zero);
+    bool one_multiple() const;
+    bool jump() const;
   };
   // The least or greatest value of a run.
   struct Limit {
@@ -78,7 +103,9 @@ class ElementFlips {
   double epsilon_ = 0;
   std::uint64_t added_ = 0;
   FlippedElements signs_;
-  double squares_ = 0;  // Σ of the argument's differences, squared
+  Bends bends_;
+  std::uint64_t same_side_ = 0;
+  double squares_ = 0;  // Σ of the argument's differences, squared, in elements on the same side
   double moved_ = 0;    // of the gradient's, where a sign flipped
   double rest_ = 0;     // of the gradient's small ones elsewhere
   std::vector<Large> large_;

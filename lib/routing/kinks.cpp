@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -63,6 +64,7 @@ class Kinks {
         out_(out),
         moved_(out.results.size(), 0),
         moved_parts_(out.results.size(), 0),
+        known_(out.results.size(), true),
         dependants_(out.results.size()) {
     for (std::size_t i = 0; i < out.results.size(); ++i) {
       for (const std::size_t d : input.flow.depends_on[i]) dependants_[d].push_back(i);
@@ -70,25 +72,34 @@ class Kinks {
     link_names_of_one_value();
   }
 
+  // What kinks that are not known would explain is left to what known ones do not.
   void run() {
-    std::size_t in_vain = 0;
-    for (const std::size_t i : input_.flow.topological_order) {
-      if (!is_gradient(out_.results[i]) || !may_flip(i)) continue;
-      if (in_vain == kMostInVain) break;
-      const std::vector<std::size_t> beside = arguments_of(i);
-      if (beside.empty()) continue;
-      const bool explained = std::any_of(
-          beside.begin(), beside.end(), [&](std::size_t argument) { return explain(i, argument); });
-      in_vain = explained ? 0 : in_vain + 1;
-    }
-    if (elsewhere_) leave_gradients();
-    if (out_.kinks.empty()) return;
-    for (std::size_t i = 0; i < out_.results.size(); ++i) {
-      if (moved_parts_[i] > 0 && diverged_by_numbers(out_.results[i])) judge_again(i, room(i));
+    for (const auto allowed : {ElementFlips::Allowed::kKnown, ElementFlips::Allowed::kAny}) {
+      look_for(allowed);
+      if (elsewhere_) leave_gradients();
+      for (std::size_t i = 0; i < out_.results.size() && !out_.kinks.empty(); ++i) {
+        if (moved_parts_[i] > 0 && diverged_by_numbers(out_.results[i])) {
+          judge_again(i, {room(i), room(i)});
+        }
+      }
     }
   }
 
  private:
+  void look_for(ElementFlips::Allowed allowed) {
+    std::size_t in_vain = 0;
+    for (const std::size_t i : input_.flow.topological_order) {
+      if (!is_gradient(out_.results[i]) || flipped_.contains(i) || !may_flip(i)) continue;
+      if (in_vain == kMostInVain) break;
+      const std::vector<std::size_t> beside = arguments_of(i);
+      if (beside.empty()) continue;
+      const bool explained = std::any_of(beside.begin(), beside.end(), [&](std::size_t argument) {
+        return explain(i, argument, allowed);
+      });
+      in_vain = explained ? 0 : in_vain + 1;
+    }
+  }
+
   // A value that modules pass on, as a dropout that drops nothing does, has one gradient under many
   // names, whose sums are equal in every bit. The data flow may know what comes back to one of them
   // alone, so each counts as computed from the one before it in a circle.
@@ -155,9 +166,9 @@ class Kinks {
     return own;
   }
 
-  bool explain(std::size_t gradient, std::size_t argument) {
+  bool explain(std::size_t gradient, std::size_t argument, ElementFlips::Allowed allowed_kinks) {
     const TensorComparison& result = out_.results[gradient];
-    const std::optional<FlippedElements> explained = compared(gradient, argument);
+    const std::optional<FlippedElements> explained = compared(gradient, argument, allowed_kinks);
     if (!explained || !explained->by_rounding()) return false;
     const double allowed = result.comparison->tolerance.allowed_norm();
     if (!(explained->rest <= allowed + room(gradient))) return false;
@@ -176,10 +187,15 @@ class Kinks {
     flips.largest = explained->largest;
     flips.moved = explained->moved / norm;
     out_.kinks.push_back(flips);
+    flipped_.insert(gradient);
     const bool diverged = result.outcome == Outcome::kDiverged;
-    if (diverged) judge_again(gradient, explained->moved + room(gradient));
+    known_[gradient] = known_[gradient] && explained->known;
+    if (diverged)
+      judge_again(gradient, {explained->moved + room(gradient),
+                             kRoomOfKinks * explained->moved + room(gradient)});
     for (const std::size_t i : reached_from(gradient)) {
       moved_parts_[i] += flips.moved * flips.moved;
+      known_[i] = known_[i] && explained->known;
       // If the gradient matches as a whole, the noise of what follows already contains such flips.
       if (diverged) moved_[i] += flips.moved * flips.moved;
     }
@@ -187,7 +203,8 @@ class Kinks {
   }
 
   // Nothing if a shard can no longer be read.
-  std::optional<FlippedElements> compared(std::size_t gradient, std::size_t argument) {
+  std::optional<FlippedElements> compared(std::size_t gradient, std::size_t argument,
+                                          ElementFlips::Allowed allowed) {
     const comparison::Pair& g = out_.results[gradient];
     const comparison::Pair& a = out_.results[argument];
     const judge::Tolerance& tolerance = out_.results[gradient].comparison->tolerance;
@@ -216,7 +233,7 @@ class Kinks {
       elsewhere_ = elsewhere_ || comparison::needs_another_machine(error.what());
       return std::nullopt;
     }
-    return flips.found();
+    return flips.found(allowed);
   }
 
   // Which of them flips explain is not known.
@@ -233,20 +250,58 @@ class Kinks {
 
   double room_for(std::size_t i, double moved) const {
     const double norm = std::sqrt(out_.results[i].comparison->measurement.total.sum_r2);
-    return kRoomOfKinks * std::sqrt(moved) * norm;
+    return kRoomOfKinks * std::min(std::sqrt(moved), carried(i)) * norm;
   }
 
-  void judge_again(std::size_t i, double room) {
+  // By how much the gradients that flips reach, and that result i is computed from, are off,
+  // relative to their norms. Infinite if none is known.
+  double carried(std::size_t i) const {
+    double most = -1;
+    for (const std::size_t d : input_.flow.depends_on[i]) {
+      const TensorComparison& before = out_.results[d];
+      if (!is_gradient(before) && before.key.kind != Kind::kParamGrad) continue;
+      if (!before.comparison || before.exact) return std::numeric_limits<double>::infinity();
+      const measure::TileStats& total = before.comparison->measurement.total;
+      const bool reached = moved_parts_[d] > 0 || flipped_.contains(d);
+      if (reached && total.sum_r2 > 0)
+        most = std::max(most, std::sqrt(total.sum_d2 / total.sum_r2));
+    }
+    return most < 0 ? std::numeric_limits<double>::infinity() : most;
+  }
+
+  // In norms: how much more is allowed, and kRoomOfKinks times what flips moved.
+  struct Room {
+    double norm = 0;
+    double flow = 0;
+  };
+
+  void judge_again(std::size_t i, const Room& room) {
     TensorComparison& result = out_.results[i];
     comparison::ComparedNumbers numbers = *result.comparison;
-    judge::allow_kinks(room, numbers.tolerance);
+    const measure::TileStats& total = numbers.measurement.total;
+    const double norm = std::sqrt(total.sum_r2);
+    const double along = norm > 0 ? std::abs(total.sum_rc - total.sum_r2) / norm : 0;
+    if (!(along <=
+          numbers.tolerance.allowed_norm() + room_along(room.flow, norm, total.elements))) {
+      return;
+    }
+    judge::allow_kinks(room.norm, numbers.tolerance);
     // A slice may consist of little else than what one element moves.
-    const double room_of_parts = std::max(room, room_for(i, moved_parts_[i]));
-    numbers.slices = judge::with_room(numbers.slices, room_of_parts);
+    const double of_parts = room_for(i, moved_parts_[i]);
+    const double room_of_parts = std::max(room.norm, of_parts);
+    numbers.slices =
+        with_room_of_kinks(numbers.slices, room_of_parts, std::max(room.flow, of_parts));
     numbers.tolerance.kinks = room_of_parts;
-    const judge::Judgement judgement =
-        judge::judge(result.key.kind, numbers.measurement, numbers.tolerance, result.exact);
+    const judge::Judgement judgement = judge::judge(
+        result.key.kind, numbers.measurement, numbers.tolerance, result.exact, numbers.slices);
     if (judge::is_bad(judgement.outcome)) return;
+    if (!known_[i]) {
+      result.outcome = Outcome::kNotJudged;
+      result.reason =
+          "off by no more than elements on the other side of a kink may move it, but which kink it "
+          "is was not recorded";
+      return;
+    }
     result.comparison = std::move(numbers);
     result.outcome = judgement.outcome;
     result.reason = judgement.reason;
@@ -285,11 +340,41 @@ class Kinks {
   // gradients that diverged, then of all.
   std::vector<double> moved_;
   std::vector<double> moved_parts_;
+  std::vector<bool> known_;        // whether it is known which kinks these are
+  std::set<std::size_t> flipped_;  // gradients that were explained
   std::vector<std::vector<std::size_t>> dependants_;
   bool elsewhere_ = false;  // whether a gradient could not be looked at on this machine
 };
 
 }  // namespace
+
+double room_along(double room, double reference_norm, std::uint64_t elements) {
+  if (!(room > 0) || !(reference_norm > 0) || elements == 0) return room;
+  const double moved = room / kRoomOfKinks;
+  const double by_chance =
+      room / std::sqrt(std::min(static_cast<double>(elements), kMostDirections));
+  return std::min(room, by_chance + moved * moved / reference_norm);
+}
+
+judge::SliceJudgement with_room_of_kinks(judge::SliceJudgement judgement, double room,
+                                         double flow) {
+  using judge::Slice;
+  if (judgement.beyond > judgement.found.size()) return judgement;
+  const auto allow = [room, flow](Slice& slice) {
+    std::uint64_t elements = 0;
+    for (const tensor::Box& box : slice.boxes) elements += tensor::volume(box);
+    const bool scale = slice.what == Slice::What::kScale;
+    judge::allow_kinks(scale ? room_along(flow, slice.reference_norm, elements) : room,
+                       slice.tolerance);
+  };
+  std::erase_if(judgement.found, [&allow](Slice& slice) {
+    allow(slice);
+    return slice.difference_norm <= slice.tolerance.allowed_norm();
+  });
+  judgement.beyond = judgement.found.size();
+  if (judgement.worst) allow(*judgement.worst);
+  return judgement;
+}
 
 void explain_kinks(const KinkInput& input, comparison::CompareReport& out) {
   const bool any = std::any_of(out.results.begin(), out.results.end(), diverged_by_numbers);

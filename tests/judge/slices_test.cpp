@@ -286,22 +286,6 @@ TEST_CASE("a tensor that is unlike its kind has its own coherence") {
   CHECK(known.of(key, 0, {std::numeric_limits<double>::infinity()})[0] == Catch::Approx(0.1));
 }
 
-TEST_CASE("room for slices leaves those beyond it") {
-  SliceJudgement judgement;
-  for (const double off : {5.0, 2.0, 1.5}) {
-    Slice slice;
-    slice.difference_norm = off;
-    slice.tolerance.floor_norm = 1;
-    judgement.found.push_back(slice);
-  }
-  judgement.beyond = 3;
-  CHECK(with_room(judgement, 1).beyond == 1);
-  CHECK(with_room(judgement, 1).found.front().difference_norm == 5);
-  CHECK(with_room(judgement, 4).beyond == 0);
-  judgement.beyond = 4;  // one was not kept, and nobody knows by how much it is off
-  CHECK(with_room(judgement, 4).beyond == 4);
-}
-
 TEST_CASE("parts of a dimension are alike too, and those of a kind in any") {
   Coherence known;
   for (int i = 0; i < 8; ++i) known.add(make_key("a", Kind::kOutput), {0.1, 0.4, 0}, 1000);

@@ -56,6 +56,71 @@ TEST_CASE("a sign that flips explains the gradient there") {
   CHECK(found.rest == 0);
 }
 
+TEST_CASE("a sign that flips explains nothing where the gradient is not bent") {
+  Values values;
+  for (const std::size_t e : {0, 1, 2, 3, 6, 7}) {
+    values.argument_before[e] = e % 2 == 0 ? kNear : -kNear;
+    values.argument_after[e] = -values.argument_before[e];
+    values.gradient_before[e] = 1 + static_cast<double>(e);
+    values.gradient_after[e] = 1.05 * values.gradient_before[e];
+  }
+  const FlippedElements smooth = flips_of(values, {1, 2, 3, 4});
+  CHECK(smooth.total() == 0);
+  CHECK(smooth.moved == 0);
+  SECTION("zero on both sides") {
+    for (const std::size_t e : {0, 1, 2, 3, 6, 7}) {
+      values.gradient_before[e] = values.gradient_after[e] = 0;
+    }
+    CHECK_FALSE(flips_of(values).by_rounding());
+  }
+  SECTION("zero where the argument is positive") {
+    values.gradient_before[0] = 0;
+    const FlippedElements found = flips_of(values);
+    CHECK(found.signs == 0);
+    CHECK(found.rest > 1);
+  }
+}
+
+TEST_CASE("a bend by one multiple shows which kink it is, and one by any does not") {
+  Values values;
+  const auto bend = [&values](double dull, std::size_t e) {
+    values.argument_before[e] = kNear;
+    values.argument_after[e] = -kNear;
+    values.gradient_before[e] = 1 + static_cast<double>(e);
+    values.gradient_after[e] = dull * values.gradient_before[e];
+  };
+  const auto found = [&](ElementFlips::Allowed allowed) {
+    ElementFlips flips({2, 4}, kLarge, tensor::epsilon(tensor::DType::kFloat32));
+    flips.add({values.argument_before, values.argument_after, values.gradient_before,
+               values.gradient_after});
+    return flips.found(allowed);
+  };
+  for (const double multiple : {0.01, -1.0, 0.25, 1.7}) {
+    for (const std::size_t e : {0, 2, 3, 7}) bend(multiple, e);
+    CHECK(found(ElementFlips::Allowed::kKnown).signs == 4);
+    CHECK(found(ElementFlips::Allowed::kKnown).known);
+  }
+  for (const std::size_t e : {0, 2, 3, 7}) bend(0.1 * static_cast<double>(e + 1), e);
+  CHECK(found(ElementFlips::Allowed::kKnown).total() == 0);
+  CHECK(found(ElementFlips::Allowed::kAny).signs == 4);
+  CHECK_FALSE(found(ElementFlips::Allowed::kAny).known);
+  for (const std::size_t e : {0, 2, 3, 7}) bend(1 + 0.01 * static_cast<double>(e), e);
+  CHECK(found(ElementFlips::Allowed::kAny).total() == 0);
+}
+
+TEST_CASE("flips far from zero are not near it by their own distance") {
+  // Many elements lie on the other side by a bug, and nothing else differs by more than rounding.
+  Values values;
+  for (const std::size_t e : {0, 1, 2}) {
+    values.argument_before[e] = 0.5;
+    values.argument_after[e] = -0.5;
+    values.gradient_before[e] = 1;
+    values.gradient_after[e] = 0;
+  }
+  CHECK(flips_of(values).signs == 3);
+  CHECK_FALSE(flips_of(values).by_rounding());
+}
+
 TEST_CASE("a limit that one run alone reaches explains the gradient there") {
   Values values;
   values.argument_before[6] = 6;
@@ -73,6 +138,10 @@ TEST_CASE("a limit that one run alone reaches explains the gradient there") {
     std::vector<double> others(1000, 1);
     values.argument_after[6] = 5;
     CHECK(flips_of(values, others).limits == 0);
+  }
+  SECTION("the gradient vanishes in neither run") {
+    values.gradient_before[6] = 1;
+    CHECK(flips_of(values).limits == 0);
   }
   SECTION("held by no other element") {
     values.argument_before[4] = values.argument_before[5] = 5;

@@ -101,6 +101,80 @@ TEST_CASE("what is off by more than the room stays diverged") {
   CHECK(out.results[out.findings[0].result].key.name == "first");
 }
 
+TEST_CASE("a wrong factor is not within the room of what flips move") {
+  constexpr std::size_t kElements = 1024;
+  std::vector<double> before(kElements, 1);
+  for (std::size_t e = 0; e < kElements; e += 2) before[e] = -1;
+  Run reference;
+  reference.before = before;
+  Run run = flipped();
+  run.before = before;
+  const auto outcome = [&] {
+    return outcome_of(engine::compare_traces(trace_of(reference), trace_of(run), {}, {{}, 1}),
+                      "first");
+  };
+  // 3 % of the norm, where the room is 7 %.
+  for (std::size_t e = 0; e < kElements / 2; ++e) run.before[e] = before[e] + 0.03 * 1.41;
+  CHECK(outcome() == Outcome::kMatch);
+  for (std::size_t e = 0; e < kElements; ++e) run.before[e] = 1.03 * before[e];
+  CHECK(outcome() == Outcome::kDiverged);
+}
+
+TEST_CASE("what is off by much more than what it is computed from stays diverged") {
+  // The flips move the last gradient by 0.9 %, and little of it reaches what lies between.
+  const auto trace = [](const Run& run, double between) {
+    MemoryTrace made = trace_of(run);
+    put(made, "zero", Kind::kGradOutput, {5 + between, 5});
+    trace::Module zero;
+    zero.name = "zero";
+    made.edit().modules.insert(made.edit().modules.begin(), zero);
+    made.edit().modules[1].computed_from = {{"zero"}};
+    return made;
+  };
+  Run run = flipped();
+  run.before = {3.0001, 4};
+  const auto outcome = [&](double between) {
+    return outcome_of(engine::compare_traces(trace(Run(), 0), trace(run, between), {}, {{}, 1}),
+                      "zero");
+  };
+  CHECK(outcome(0.0005) == Outcome::kMatch);
+  CHECK(outcome(0.05) == Outcome::kDiverged);
+}
+
+TEST_CASE("a jump whose kink is not known leaves what follows unjudged") {
+  Run run = flipped();
+  run.gradient[2] = 0.005;
+  const CompareReport out = compared(run);
+  CHECK(outcome_of(out, "fc") == Outcome::kNotJudged);
+  CHECK(outcome_of(out, "first") == Outcome::kNotJudged);
+  CHECK(out.findings.empty());
+  run.gradient[2] = 0.0195;  // 3 % off, as all of it may be
+  CHECK(outcome_of(compared(run), "fc") == Outcome::kDiverged);
+  CHECK(compared(run).kinks.empty());
+}
+
+TEST_CASE("room for slices leaves those beyond it") {
+  judge::SliceJudgement judgement;
+  for (const double off : {5.0, 2.0, 1.5}) {
+    judge::Slice slice;
+    slice.difference_norm = off;
+    slice.tolerance.floor_norm = 1;
+    judgement.found.push_back(slice);
+  }
+  judgement.beyond = 3;
+  CHECK(with_room_of_kinks(judgement, 1, 1).beyond == 1);
+  CHECK(with_room_of_kinks(judgement, 1, 1).found.front().difference_norm == 5);
+  CHECK(with_room_of_kinks(judgement, 4, 4).beyond == 0);
+  for (judge::Slice& slice : judgement.found) {
+    slice.what = judge::Slice::What::kScale;
+    slice.boxes = {tensor::whole({64, 64})};
+    slice.reference_norm = 100;
+  }
+  CHECK(with_room_of_kinks(judgement, 4, 4).beyond == 3);
+  judgement.beyond = 4;  // one was not kept, and nobody knows by how much it is off
+  CHECK(with_room_of_kinks(judgement, 4, 4).beyond == 4);
+}
+
 TEST_CASE("what comes before a flip in the backward pass gets no room") {
   Run run = flipped();
   run.after = {5.02, 6};
