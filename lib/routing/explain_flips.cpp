@@ -17,9 +17,15 @@ constexpr std::uint64_t kSampledTokens = 256;
 constexpr std::uint64_t kSampledExperts = 64;
 constexpr std::uint64_t kSampledChoices = 64;  // tokens whose choice must follow from scores
 
+// Rounding makes scores neither larger nor smaller: of this many tokens at least, no more than this
+// share of their difference lies along them.
+constexpr std::uint64_t kFewestForFactor = 64;
+constexpr double kMostAlong = 0.5;
+
 struct TokenSample {
   double noise = 0;
   double spread = 0;
+  double along = 0;  // the share of the difference that lies along the scores
 };
 
 // Samples evenly spaced tokens and experts; a value that is not finite makes the noise infinite.
@@ -27,6 +33,8 @@ TokenSample flip_sample(const Decision& decision, Scores& reference, Scores& can
   const std::uint64_t tokens = std::min(decision.tokens, kSampledTokens);
   const std::uint64_t experts = std::min(decision.experts, kSampledExperts);
   double squares = 0;
+  double scores2 = 0;
+  double products = 0;
   double deviations = 0;
   for (std::uint64_t i = 0; i < tokens; ++i) {
     const std::uint64_t token = i * decision.tokens / tokens;
@@ -36,15 +44,19 @@ TokenSample flip_sample(const Decision& decision, Scores& reference, Scores& can
       const std::uint64_t expert = k * decision.experts / experts;
       const double score = reference.of(token, expert).value;
       const double off = candidate.of(token, expert).value - score;
-      if (!std::isfinite(off)) return {std::numeric_limits<double>::infinity(), 0};
+      if (!std::isfinite(off)) return {std::numeric_limits<double>::infinity(), 0, 0};
       squares += off * off;
+      scores2 += score * score;
+      products += off * score;
       sum += score;
       sum_of_squares += score * score;
     }
     deviations += std::max(0.0, sum_of_squares - sum * sum / static_cast<double>(experts));
   }
   const auto count = static_cast<double>(tokens * experts);
-  return {std::sqrt(squares / count), std::sqrt(deviations / count)};
+  const double sizes = std::sqrt(squares * scores2);
+  const double along = tokens >= kFewestForFactor && sizes > 0 ? std::abs(products) / sizes : 0;
+  return {std::sqrt(squares / count), std::sqrt(deviations / count), along};
 }
 
 // The score of the worst of `better` minus that of the best of `worse` in one run: negative where
@@ -122,6 +134,11 @@ class Examiner {
       if (!(reference.value >= -reference.rounding)) {
         return concat(swap, "; the reference's own choice does not follow from these scores");
       }
+    }
+    if (noise_ == NoiseSpread::kEven && sample_.along > kMostAlong) {
+      return concat(swap,
+                    ", where the scores are larger or smaller than the reference's as a whole, ",
+                    "which rounding does not make them");
     }
     const Lead apart = gap(reference_, token, *change);
     const bool near = apart.value <= kMostNoise * sample_.noise + apart.rounding;

@@ -47,7 +47,8 @@ enum class NoiseSpread { kEven, kUneven };
 // A flip is explained if (1) as many experts were chosen as in the reference, (2) each run chose
 // those that its own scores prefer, within their rounding, and (3), where the noise is even, the
 // reference's scores of the swapped experts are at most kMostNoise times the noise plus their
-// rounding apart. `flipped` is not empty. Throws an input error if a shard cannot be read.
+// rounding apart and the noise does not lie along the scores, as a wrong factor does. `flipped` is
+// not empty. Throws an input error if a shard cannot be read.
 Explanation explain_flips(const Decision& decision, const std::vector<std::uint64_t>& flipped,
                           Scores& reference, Scores& candidate,
                           NoiseSpread noise = NoiseSpread::kEven);

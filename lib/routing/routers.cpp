@@ -1,10 +1,13 @@
 #include "routing/routers.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <span>
 #include <string_view>
 
 #include "base/text.h"
+#include "judge/fallback_rule.h"
 #include "judge/tolerance.h"
 #include "localize/phase.h"
 #include "measure/measure.h"
@@ -78,11 +81,17 @@ bool names_experts(const Decision& decision) {
   });
 }
 
-// Whether the module is called a router or gate. Its weights of experts are examined even if they
+// Whether the module is called a router or gate. A name alone makes none: a gate may multiply what
+// it is beside, and choose nothing. Its weights of experts are examined even if they
 // match, as they may with few flips; examining every output would read everything twice.
 bool says_router(std::string_view module) {
   const std::string_view last = module.substr(module.rfind('.') + 1);
   return last == "gate" || last.find("router") != std::string_view::npos;
+}
+
+bool says_expert(std::string_view name) {
+  return name.find("expert") != std::string_view::npos ||
+         name.find("Expert") != std::string_view::npos;
 }
 
 // The score of a linear router is its input times its weight; these are indices of pairs.
@@ -99,8 +108,12 @@ struct Linear {
 class Routers::Finder {
  public:
   Finder(const trace::Source& reference, const trace::Source& candidate,
-         const std::vector<TensorComparison>& results)
-      : reference_(reference), candidate_(candidate), results_(results), named_(results) {
+         const std::vector<TensorComparison>& results, const std::vector<trace::Module>& modules)
+      : reference_(reference),
+        candidate_(candidate),
+        results_(results),
+        modules_(modules),
+        named_(results) {
     any_bad_ = std::any_of(results.begin(), results.end(),
                            [](const auto& result) { return judge::is_bad(result.outcome); });
   }
@@ -224,35 +237,95 @@ class Routers::Finder {
         base::concat("scores: made again from its input and ", results_[linear.weight].key.name);
   }
 
-  // Returns how many experts a token has, by a tensor of integers that a module beside the router
-  // was given, or by the rows that the experts beside it, "<around>.<...>.<number>", were given.
-  std::optional<std::uint64_t> experts_per_token(const TensorKey& key, std::uint64_t tokens,
-                                                 std::uint64_t experts) const {
+  // What beside a router shows that it chooses, seen from the module around it, `around`.
+  struct Beside {
+    std::optional<std::uint64_t> chosen;  // how many experts a token has
+    std::optional<std::size_t> passed;    // a pair: numbers of experts that its scores prefer
+    bool experts = false;                 // that many experts exist
+  };
+
+  // The experts of every token may have been passed on as a tensor of integers to a module beside
+  // the router. Or modules "<around>.<...>.<number>", as many as there are experts, were given rows
+  // that add up to a number of experts for each token. Experts exist by their name too: numbered
+  // modules, or a parameter with a row for each.
+  Beside beside(const TensorKey& key, const Decision& decision, Scores& scores) const {
     const std::string_view module = trace::module_of_value(key.name);
     const std::size_t dot = module.rfind('.');
-    if (dot == std::string_view::npos) return std::nullopt;
+    Beside found;
+    if (dot == std::string_view::npos) return found;
     const std::string around(module.substr(0, dot + 1));
-    std::optional<std::uint64_t> chosen;
     std::uint64_t rows = 0;
     named_.for_each_named(key, Kind::kInput, around, [&](const TensorKey& beside, std::size_t i) {
       const layout::ViewPtr& view = results_[i].reference;
       if (view == nullptr || view->shape.empty()) return true;
-      const std::uint64_t last = view->shape.back();
-      const bool is_floating = tensor::is_floating(view->dtype);
-      if (!is_floating && view->shape.size() > 1 && elements(*view) == tokens * last &&
-          last <= experts) {
-        chosen = last;
+      if (is_passed_choice(i, decision)) {
+        found.chosen = view->shape.back();
+        const Decision passed =
+            decision_of(i, Spelling::kIndices, decision.tokens, decision.experts);
+        if (choice_follows(passed, scores)) found.passed = i;
       }
       const std::string_view name = beside.name;
       if (name == trace::module_of_value(name) && is_numbered(name.substr(around.size())) &&
-          is_floating && view->shape.size() == 2) {
+          tensor::is_floating(view->dtype) && view->shape.size() == 2) {
         rows += view->shape.front();
       }
-      return !chosen;
+      return !found.chosen;
     });
-    if (chosen) return chosen;
-    if (rows == 0 || rows % tokens != 0 || rows / tokens > experts) return std::nullopt;
-    return rows / tokens;
+    const std::uint64_t each = rows / decision.tokens;
+    const bool dispatched = rows > 0 && rows % decision.tokens == 0 && each <= decision.experts;
+    if (!found.chosen && dispatched) found.chosen = each;
+    found.experts = experts_exist(key, around, decision.experts, dispatched);
+    return found;
+  }
+
+  // Whether pair i has the numbers of each token's experts: integers below their number, none of
+  // them twice in a row (a mask or positions are none).
+  bool is_passed_choice(std::size_t i, const Decision& decision) const {
+    const View& view = *results_[i].reference;
+    const std::uint64_t chosen = view.shape.back();
+    if (tensor::is_floating(view.dtype) || view.dtype == tensor::DType::kBool ||
+        view.shape.size() < 2 || chosen == 0 || chosen >= decision.experts ||
+        elements(view) != decision.tokens * chosen ||
+        !measure::row_dimensions(view.shape, decision.tokens)) {
+      return false;
+    }
+    return all_sampled(decision_of(i, Spelling::kIndices, decision.tokens, decision.experts),
+                       [&decision](std::span<const double> row) {
+                         return experts_of(row, Spelling::kIndices, decision.experts).has_value();
+                       });
+  }
+
+  bool experts_exist(const TensorKey& key, const std::string& around, std::uint64_t experts,
+                     bool dispatched) const {
+    bool exist = false;
+    std::map<std::string, std::set<std::uint64_t>, std::less<>> lists;
+    const auto add = [&](std::string_view name) {
+      for (std::size_t dot = name.find('.'); dot != std::string_view::npos;
+           dot = name.find('.', dot + 1)) {
+        const std::string_view rest = name.substr(dot + 1);
+        const auto number = judge::layer_number(rest.substr(0, rest.find('.')));
+        if (number) lists[std::string(name.substr(0, dot))].insert(*number);
+      }
+    };
+    for (const trace::Module& module : modules_) {
+      if (module.name.starts_with(around)) add(std::string_view(module.name).substr(around.size()));
+    }
+    TensorKey of_step = key;
+    of_step.microbatch.reset();
+    named_.for_each_named(
+        of_step, Kind::kParam, around, [&](const TensorKey& param, std::size_t i) {
+          const std::string_view name = std::string_view(param.name).substr(around.size());
+          add(name);
+          const layout::ViewPtr& view = results_[i].reference;
+          exist = exist || (says_expert(name) && view != nullptr && view->shape.size() > 1 &&
+                            view->shape.front() == experts);
+          return !exist;
+        });
+    for (const auto& [list, numbers] : lists) {
+      exist = exist || (says_expert(list) ? *numbers.rbegin() < experts
+                                          : dispatched && numbers.size() == experts);
+    }
+    return exist;
   }
 
   // For a router that recorded no decision, returns the one that its scores imply. The scores are
@@ -278,15 +351,22 @@ class Routers::Finder {
       }
       score_by_pair(i, router);
     }
-    const auto known = experts_per_token(key, decision.tokens, decision.experts);
-    const std::uint64_t chosen = known.value_or(std::min(kOrderCompared, decision.experts - 1));
+    const Beside known = beside(key, decision, *router.reference);
+    // A gate that chooses nothing makes no flips.
+    if (!known.experts && !known.passed) return std::nullopt;
+    const std::uint64_t chosen =
+        known.chosen.value_or(std::min(kOrderCompared, decision.experts - 1));
     if (chosen == 0 || chosen >= decision.experts) return std::nullopt;
-    const Order order = known ? Order::kByNumber : Order::kByScore;
-    decision.spelling = Spelling::kIndices;
-    decision.reference = implied_choice({&reference_, results_[i].reference}, *router.reference,
-                                        decision.tokens, decision.experts, chosen, order);
-    decision.candidate = implied_choice({&candidate_, results_[i].candidate}, *router.candidate,
-                                        decision.tokens, decision.experts, chosen, order);
+    const Order order = known.chosen ? Order::kByNumber : Order::kByScore;
+    if (known.passed && results_[*known.passed].candidate != nullptr) {
+      decision = decision_of(*known.passed, Spelling::kIndices, decision.tokens, decision.experts);
+    } else {
+      decision.spelling = Spelling::kIndices;
+      decision.reference = implied_choice({&reference_, results_[i].reference}, *router.reference,
+                                          decision.tokens, decision.experts, chosen, order);
+      decision.candidate = implied_choice({&candidate_, results_[i].candidate}, *router.candidate,
+                                          decision.tokens, decision.experts, chosen, order);
+    }
     router.flipped = flipped_tokens(decision);
     if (router.flipped.empty()) return std::nullopt;
     router.implied = true;
@@ -351,13 +431,15 @@ class Routers::Finder {
   const trace::Source& reference_;
   const trace::Source& candidate_;
   const std::vector<TensorComparison>& results_;
+  const std::vector<trace::Module>& modules_;
   NamedPairs named_;
   bool any_bad_ = false;  // without a bad tensor there is nothing that a choice could explain
 };
 
 Routers::Routers(const trace::Source& reference, const trace::Source& candidate,
-                 const std::vector<comparison::TensorComparison>& results)
-    : finder_(std::make_unique<Finder>(reference, candidate, results)) {}
+                 const std::vector<comparison::TensorComparison>& results,
+                 const std::vector<trace::Module>& modules)
+    : finder_(std::make_unique<Finder>(reference, candidate, results, modules)) {}
 
 Routers::~Routers() = default;
 

@@ -30,7 +30,8 @@ class Routers {
  public:
   // All must outlive it.
   Routers(const trace::Source& reference, const trace::Source& candidate,
-          const std::vector<comparison::TensorComparison>& results);
+          const std::vector<comparison::TensorComparison>& results,
+          const std::vector<trace::Module>& modules);
   ~Routers();
 
   // Returns pair i as the decision of a router that chose otherwise for some tokens. A decision is
@@ -41,7 +42,9 @@ class Routers {
   // there are scores for it: another output of the module, an output of a module inside it, or an
   // input of it, with a column for every expert; or its input and a parameter "<module>.weight"
   // with a row for every expert. If a router (by its name) recorded no decision, its scores imply
-  // one. Throws an input error if a shard cannot be read.
+  // one, where experts are beside it: numbers of experts that follow from its scores were passed
+  // on, or rows dealt out among as many modules, or modules or a parameter are called so. Throws an
+  // input error if a shard cannot be read.
   std::optional<Router> router_at(std::size_t i) const;
 
  private:

@@ -26,7 +26,7 @@ class RoutingFlips {
   RoutingFlips(const RoutingInput& input, comparison::CompareReport& out)
       : input_(input),
         out_(out),
-        routers_(input.reference, input.candidate, out.results),
+        routers_(input.reference, input.candidate, out.results, input.modules),
         mixed_(out.results.size(), false) {}
 
   void run() {

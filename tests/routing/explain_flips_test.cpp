@@ -125,6 +125,22 @@ TEST_CASE("a swap far from a tie is not explained though either run followed its
   CHECK(far.explained(NoiseSpread::kUneven).explained());
 }
 
+TEST_CASE("scores that a wrong factor made larger explain nothing") {
+  Case scaled{{}, {}, {}, {}};
+  for (int i = 0; i < 200; ++i) {
+    const double x = 0.01 * (i % 40);
+    scaled.reference.push_back({4 + x, 3 - x, 2.9 + x, 1});
+    scaled.candidate = scaled.reference;
+  }
+  // The first and third expert's weights are 2 % too large.
+  for (auto& row : scaled.candidate) row = {1.02 * row[0], row[1], 1.02 * row[2], row[3]};
+  scaled.chosen_by_reference = choices(scaled.reference);
+  scaled.chosen_by_candidate = choices(scaled.candidate);
+  CHECK(says(scaled.explained(), "larger or smaller than the reference's as a whole"));
+  // What flips before it moved may lie anywhere.
+  CHECK(scaled.explained(NoiseSpread::kUneven).explained());
+}
+
 TEST_CASE("scores that are not finite explain nothing") {
   Case nan{{{4, 3.01, 3, 1}, {1, 2, 3, 4}}, {{4, 3, kNan, 1}, {1, 2, 3, 4}}};
   nan.chosen_by_candidate[0] = {1, 0, 1, 0};

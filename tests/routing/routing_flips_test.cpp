@@ -253,6 +253,7 @@ struct Silent {
   std::vector<std::size_t> rows{2, 1, 1};  // of the experts; 0: it did not run
   bool with_scores = true;
   bool with_experts = false;
+  bool chooses = true;  // or it is a gate that multiplies, and there are no experts
 
   MemoryTrace made() const {
     MemoryTrace trace;
@@ -281,7 +282,7 @@ struct Silent {
     };
     module("layers.0.mlp", {"layers.0.mlp.gate"});
     module("layers.0.mlp.gate", {});
-    for (std::size_t e = 0; with_experts && e < rows.size(); ++e) {
+    for (std::size_t e = 0; chooses && e < rows.size(); ++e) {
       module("layers.0.mlp.experts." + std::to_string(e), {});
     }
     return trace;
@@ -314,6 +315,14 @@ TEST_CASE("a choice that was not recorded follows from the router's input and we
   REQUIRE(out.routers.size() == 1);
   CHECK(outcome_of(out, "layers.0.mlp") == Outcome::kMatch);
   CHECK(out.findings.empty());
+}
+
+TEST_CASE("a gate without experts chooses nothing") {
+  Silent gate;
+  gate.chooses = false;
+  const CompareReport out = compared(gate, flipped_in_silence(gate));
+  CHECK(out.routers.empty());
+  CHECK(out.verdict == answer::Verdict::kWrong);
 }
 
 TEST_CASE("experts that were given other tokens are not judged, if the choices say so") {
