@@ -1,8 +1,8 @@
-#include "trace/run_id.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <nlohmann/json.hpp>
+
+#include "trace/run_id.h"
 
 namespace ttrace::trace {
 namespace {
