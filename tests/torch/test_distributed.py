@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import h5py
 import numpy as np
 import pytest
 import torch
@@ -181,6 +182,22 @@ def test_data_parallelism_with_global_microbatches(tmp_path):
         assert entry["scale"] == 1 / RANKS
     assert "held_at" not in candidate.entry("main_grad", "norm.weight")
     assert candidate.modules["layers.0.norm2"] == expected.modules["layers.0.norm2"]
+
+
+def elsewhere_rank(rank, folder):
+    tracer = tt.trace(nn.Linear(1, 1), out=folder / f"node{rank}" / "run", mesh=Mesh({"dp": RANKS}))
+    with tracer.step(0):
+        tracer.scalar("rate", 0.5)
+    tracer.close()
+
+
+def test_nodes_whose_folders_lie_elsewhere_have_one_run(tmp_path):
+    run_ranks(RANKS, elsewhere_rank, tmp_path)
+    ids = set()
+    for rank in range(RANKS):
+        with h5py.File(tmp_path / f"node{rank}" / "run" / f"rank_{rank:05d}.h5") as file:
+            ids.add(file.attrs["ttrace_run"])
+    assert len(ids) == 1, ids
 
 
 def refusals_rank(rank, folder):

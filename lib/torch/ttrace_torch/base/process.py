@@ -50,9 +50,11 @@ def run_id(path: str | Path) -> tuple[str, bool]:
     """Returns an id of the run traced to `path`, new for every run, and whether all ranks share it.
 
     Without a store every rank draws its own, and the merged manifest has that of the lowest rank.
+    Ranks agree by the last name of `path`: nodes may have their folders at different places.
     """
-    turn = _made[str(path)] = _made.get(str(path), 0) + 1
-    return settle(f"run_id/{path}/{turn}", uuid.uuid4().hex)
+    name = Path(path).name
+    turn = _made[name] = _made.get(name, 0) + 1
+    return settle(f"run_id/{name}/{turn}", uuid.uuid4().hex)
 
 
 def settle(topic: str, proposal: str) -> tuple[str, bool]:
