@@ -113,7 +113,7 @@ std::vector<LonelyNoise::Found> LonelyNoise::find() const {
       const Group& beside = module.all.size() > 1 ? module : kind;
       shown = std::max({shown, kind.median(), beside.largest_beside(own)});
     }
-    if (tensors_.size() < kFewest || !(shown > 0) || !(own > kLonely * shown)) continue;
+    if (tensors_.size() < kFewestWithNoise || !(shown > 0) || !(own > kLonely * shown)) continue;
     found.push_back({key, own / shown});
   }
   std::sort(found.begin(), found.end(),

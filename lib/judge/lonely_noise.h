@@ -14,7 +14,8 @@ namespace ttrace::judge {
 // Noise that is so many times what its kind and its module show is no rounding: healthy noise
 // reaches 7.1 times that (lib/judge/README.md).
 inline constexpr double kLonely = 100;
-inline constexpr std::size_t kFewest = 4;  // of two tensors neither is known to be the usual one
+inline constexpr std::size_t kFewestWithNoise =
+    4;  // of two tensors neither is known to be the usual one
 
 class LonelyNoise {
  public:
