@@ -211,5 +211,11 @@ def test_the_loss_must_be_checked(ttrace: Run, tmp_path: Path) -> None:
             loss = file["step_000000/mb_0000/loss/loss"]
             loss[...] = np.nextafter(loss[()], np.float32(np.inf))
     done = ttrace("compare", REFERENCE, run, "--noise", edited(tmp_path, wild))
+    check_answer(done, MATCH, "MATCH  202 tensors agree")
+    assert "loss · loss · step 0" in done.stderr and "noise that is no rounding" in done.stderr
+    rules = tmp_path / "rules.json"
+    allowed = [{"name": "loss", "kind": "loss", "absolute": 1e3}]
+    rules.write_text(json.dumps({"schema": "ttrace.tolerance/1", "rules": allowed}))
+    done = ttrace("compare", REFERENCE, run, "--noise", NOISE[0], "--tolerance", rules)
     check_answer(done, INCONCLUSIVE, "INCONCLUSIVE  nothing diverged, but loss · loss · step 0")
     assert "was not checked (its tolerance is wider than the tensor itself)" in answer(done.stdout)
