@@ -171,6 +171,7 @@ def test_every_outcome_and_numbers_that_are_not_finite(ttrace: Run, tmp_path: Pa
     ]
     noise = copy.deepcopy(reference)
     noise[6].stored *= 100
+    noise[0].stored += 300  # noise of one tensor alone would not count
     write_reference(tmp_path / "ref.h5", reference)
     write_reference(tmp_path / "noise.h5", noise)
     write_candidate(tmp_path / "run", candidate)
