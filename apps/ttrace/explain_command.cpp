@@ -7,7 +7,6 @@
 
 #include "base/deflate.h"
 #include "base/error.h"
-#include "base/files.h"
 #include "command.h"
 #include "report/explain_text.h"
 #include "report/terminal_text.h"
@@ -40,8 +39,7 @@ int run_explain(const ExplainFlags& flags) {
                             " REPORT.json`, made with --json; or --explain ", *number,
                             " on the command that found it");
   }
-  report::explain_finding(*number, base::gunzipped(base::read_text(flags.report), flags.report),
-                          flags.report, style, std::cout);
+  report::explain_finding(*number, base::read_report(flags.report), flags.report, style, std::cout);
   return 0;
 }
 

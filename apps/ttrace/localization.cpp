@@ -2,7 +2,6 @@
 
 #include "base/deflate.h"
 #include "base/error.h"
-#include "base/files.h"
 #include "base/text.h"
 #include "inputs.h"
 #include "layout/layout_rules.h"
@@ -17,8 +16,8 @@ namespace {
 constexpr const char* kOwnComparison = "the comparison";
 
 localize::ReportedComparison read_report(const LocalizeFlags& flags) {
-  localize::ReportedComparison reported = report::parse_reported(
-      base::gunzipped(base::read_text(flags.report), flags.report), flags.report);
+  localize::ReportedComparison reported =
+      report::parse_reported(base::read_report(flags.report), flags.report);
   if (reported.layout_rules.empty() != flags.comparison.pair.layout.empty()) {
     throw base::input_error(flags.report, ": was made ",
                             reported.layout_rules.empty()

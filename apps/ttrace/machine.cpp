@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/instruction_sets.h"
+#include "base/strict_json.h"
 #include "base/text.h"
 #include "device.h"
 #include "measure/cpu/cpu_backend.h"
@@ -26,8 +27,10 @@ measure::ExecutionContext& parsed() {
   return context;
 }
 
-// Half for the threads, half for chunks, which are kept until the next band has used them.
+// Half for the threads, half for chunks, which are kept until the next band has used them. Reports
+// are read before or without these.
 void share_out(std::uint64_t bytes) {
+  base::limit_json_memory(bytes);
   parsed().memory_bytes = bytes / 2;
   trace::hdf5::chunk_memory().most = bytes / 2;
 }

@@ -6,7 +6,6 @@
 #include "auditing.h"
 #include "base/deflate.h"
 #include "base/error.h"
-#include "base/files.h"
 #include "base/text.h"
 #include "command.h"
 #include "comparison.h"
@@ -66,7 +65,7 @@ void require_same_work(const PartFile& first, const PartFile& other) {
 std::map<std::uint64_t, PartFile> all_parts(const std::vector<std::string>& paths) {
   std::map<std::uint64_t, PartFile> parts;
   for (const std::string& path : paths) {
-    PartFile file{path, report::parse_share(base::gunzipped(base::read_text(path), path), path)};
+    PartFile file{path, report::parse_share(base::read_report(path), path)};
     const std::uint64_t index = file.part.number.index;
     if (!parts.empty()) require_same_work(parts.begin()->second, file);
     if (file.part.interrupted) {
@@ -211,7 +210,7 @@ struct ReportShowFlags {
 
 int run_report_show(const ReportShowFlags& flags) {
   OutputFile output(flags.output);
-  const std::string json = base::gunzipped(base::read_text(flags.report), flags.report);
+  const std::string json = base::read_report(flags.report);
   for (const report::FileFormat& format : report::file_formats()) {
     if (format.name != flags.format) continue;
     output.store(format.render(json, flags.report));

@@ -1,8 +1,12 @@
+#include <array>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "answer_output.h"
 #include "base/deflate.h"
-#include "base/files.h"
+#include "base/parallel.h"
 #include "flags/flag_group.h"
 #include "report/nights/diff_text.h"
 #include "report_commands.h"
@@ -18,9 +22,12 @@ struct ReportDiffFlags {
 
 int run_report_diff(const ReportDiffFlags& flags) {
   AnswerOutput output(flags.answer);
-  const report::NightDiff diff =
-      report::diff_reports(base::gunzipped(base::read_text(flags.older), flags.older), flags.older,
-                           base::gunzipped(base::read_text(flags.newer), flags.newer), flags.newer);
+  const std::vector<std::string> files{flags.older, flags.newer};
+  std::array<report::Night, 2> nights;
+  base::parallel_for(nights.size(), base::reports_at_once(files), [&](std::size_t i) {
+    nights[i] = report::read_night(base::read_report(files[i]), files[i]);
+  });
+  const report::NightDiff diff = report::diff_nights(std::move(nights[0]), std::move(nights[1]));
   return output.write({[&](report::Detail) { return report::diff_json(diff); },
                        [&](const report::TextStyle& style, std::ostream& out) {
                          report::write_diff(diff, style, out);

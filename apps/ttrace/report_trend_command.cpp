@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -5,7 +6,6 @@
 
 #include "answer_output.h"
 #include "base/deflate.h"
-#include "base/files.h"
 #include "base/parallel.h"
 #include "flags/flag_group.h"
 #include "report/nights/trend.h"
@@ -21,12 +21,20 @@ struct ReportTrendFlags {
 
 int run_report_trend(const ReportTrendFlags& flags) {
   AnswerOutput output(flags.answer);
-  std::vector<report::Night> nights(flags.reports.size());
-  base::parallel_for(nights.size(), 0, [&](std::size_t i) {
-    const std::string& file = flags.reports[i];
-    nights[i] = report::read_night(base::gunzipped(base::read_text(file), file), file);
-  });
-  const report::NightTrend trend = report::trend_of(std::move(nights));
+  // Block by block, because a report takes much more memory than what is kept of it.
+  const std::size_t block = base::reports_at_once(flags.reports);
+  const auto read = [](const std::string& file) {
+    return report::read_night(base::read_report(file), file);
+  };
+  report::TrendReader reader(read(flags.reports.back()));
+  const std::size_t before_last = flags.reports.size() - 1;
+  for (std::size_t first = 0; first < before_last; first += block) {
+    std::vector<report::Night> nights(std::min(block, before_last - first));
+    base::parallel_for(nights.size(), 0,
+                       [&](std::size_t i) { nights[i] = read(flags.reports[first + i]); });
+    for (report::Night& night : nights) reader.add(std::move(night));
+  }
+  const report::NightTrend trend = std::move(reader).done();
   return output.write({[&](report::Detail) { return report::trend_json(trend); },
                        [&](const report::TextStyle& style, std::ostream& out) {
                          report::write_trend(trend, style, out);

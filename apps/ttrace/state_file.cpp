@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -22,6 +24,9 @@ namespace {
 
 constexpr std::string_view kStateSchema = "ttrace.state/2";
 constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;
+// The measurements of a tensor of a million shards have some tens of MiB.
+constexpr std::size_t kLongestLine = std::size_t{64} << 20;
+constexpr off_t kEnd = std::numeric_limits<off_t>::max();
 
 std::string header_of(const comparison::ComparisonId& id) {
   return base::concat("{\"schema\":\"", kStateSchema,
@@ -61,12 +66,11 @@ void require_same(const std::string& path, const std::string& header,
 StateFile::StateFile(std::string path, const comparison::ComparisonId& id)
     : path_(std::move(path)) {
   open_and_lock();
-  std::string text;
-  std::string buffer(kReadAtOnce, '\0');
-  for (ssize_t got = 0; (got = ::read(file_, buffer.data(), buffer.size())) != 0;) {
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw base::input_error(path_, ": cannot be read: ", base::reading_problem(errno));
-    text.append(buffer, 0, static_cast<std::size_t>(got));
+  std::string text = read_at(0, kEnd);
+  while (text.find('\n') == std::string::npos && text.size() < kLongestLine) {
+    const std::string more = read_at(static_cast<off_t>(text.size()), kEnd);
+    if (more.empty()) break;
+    text += more;
   }
   const std::string header = header_of(id);
   const std::size_t end = text.find('\n');
@@ -74,12 +78,17 @@ StateFile::StateFile(std::string path, const comparison::ComparisonId& id)
     // The file is empty, or its process was killed while it wrote the header.
     if (!header.starts_with(text)) throw no_state(path_);
     write_header(header);
+    lines_at_ = whole_;
     return;
   }
   require_same(path_, text.substr(0, end), id);
-  const std::size_t whole = text.rfind('\n') + 1;
-  lines_ = text.substr(end + 1, whole - end - 1);
-  whole_ = static_cast<off_t>(whole);
+  lines_at_ = whole_ = static_cast<off_t>(end + 1);
+  off_t at = lines_at_;
+  for (std::string piece; !(piece = read_at(at, kEnd)).empty();) {
+    const std::size_t last = piece.rfind('\n');
+    if (last != std::string::npos) whole_ = at + static_cast<off_t>(last + 1);
+    at += static_cast<off_t>(piece.size());
+  }
   if (::ftruncate(file_, whole_) != 0 || ::lseek(file_, whole_, SEEK_SET) < 0) {
     throw base::output_error(path_, ": cannot be written: ", base::writing_problem(errno));
   }
@@ -120,21 +129,45 @@ void StateFile::write_header(const std::string& header) {
   write(header);
 }
 
+std::string StateFile::read_at(off_t at, off_t end) const {
+  const off_t left = std::max<off_t>(end - at, 0);
+  std::string piece(std::min(kReadAtOnce, static_cast<std::size_t>(left)), '\0');
+  ssize_t got = 0;
+  do {
+    got = ::pread(file_, piece.data(), piece.size(), at);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) throw base::input_error(path_, ": cannot be read: ", base::reading_problem(errno));
+  piece.resize(static_cast<std::size_t>(got));
+  return piece;
+}
+
 void StateFile::load(comparison::Checkpoint& work) {
   std::size_t number = 2;
-  for (std::size_t at = 0; at < lines_.size(); ++number) {
-    const std::size_t end = lines_.find('\n', at);
-    try {
-      comparison::Finished finished =
-          comparison::parse_finished(std::string_view(lines_).substr(at, end - at));
-      if (comparison::problem_of(finished).empty()) work.restore(std::move(finished));
-    } catch (const base::Error& error) {
-      throw base::input_error(path_, ": line ", number, " ", error.what(),
-                              "; remove the file to begin anew");
+  std::string text;  // from the begin of a line
+  const off_t whole = whole_;
+  for (off_t at = lines_at_; at < whole;) {
+    const std::string piece = read_at(at, whole);
+    if (piece.empty()) break;
+    at += static_cast<off_t>(piece.size());
+    text += piece;
+    std::size_t done = 0;
+    for (std::size_t end = 0; (end = text.find('\n', done)) != std::string::npos; ++number) {
+      try {
+        comparison::Finished finished =
+            comparison::parse_finished(std::string_view(text).substr(done, end - done));
+        if (comparison::problem_of(finished).empty()) work.restore(std::move(finished));
+      } catch (const base::Error& error) {
+        throw base::input_error(path_, ": line ", number, " ", error.what(),
+                                "; remove the file to begin anew");
+      }
+      done = end + 1;
     }
-    at = end + 1;
+    text.erase(0, done);
+    if (text.size() > kLongestLine) {
+      throw base::input_error(path_, ": line ", number, " is longer than ",
+                              base::human_bytes(kLongestLine), "; remove the file to begin anew");
+    }
   }
-  lines_ = {};
 }
 
 void StateFile::append(const std::string& line) { write(line + "\n"); }

@@ -38,14 +38,16 @@ class StateFile {
  private:
   void open_and_lock();
   void write_header(const std::string& header);
+  // At most a MiB of the file from `at` on, before `end`; empty where it ends.
+  std::string read_at(off_t at, off_t end) const;
   void write(std::string_view text);
   void give_up(int error);
 
   std::string path_;
   int file_ = -1;
-  off_t whole_ = 0;  // bytes of the file that are complete lines
+  off_t lines_at_ = 0;  // where the lines behind the header begin
+  off_t whole_ = 0;     // bytes of the file that are complete lines
   bool failed_ = false;
-  std::string lines_;  // the complete lines of the file, without its header
 };
 
 }  // namespace ttrace::app

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -17,6 +18,15 @@
 namespace ttrace::base {
 
 class JsonDocument;
+struct JsonValues;
+
+// How many bytes the values of one document may take, beside its text: --memory, 2 GiB by default.
+// A document whose values take less than twice its text is read all the same: a manifest of a run
+// of thousands of ranks is large, and no attack.
+void limit_json_memory(std::uint64_t bytes);
+std::uint64_t json_memory();
+// As many values as the text can have, at most.
+std::uint64_t most_json_values(std::string_view text);
 
 // One value of a document. Valid as long as the document.
 class JsonCursor {
@@ -64,7 +74,7 @@ class JsonCursor {
 class JsonDocument {
  public:
   // `file` is used in messages only. Throws an input error unless `text` is one JSON value, without
-  // duplicate keys in an object and nested at most 64 levels deep.
+  // duplicate keys in an object and nested at most 64 levels deep, whose values fit into memory.
   JsonDocument(std::string_view text, std::string file);
   ~JsonDocument();
   JsonDocument(const JsonDocument&) = delete;
@@ -75,12 +85,23 @@ class JsonDocument {
 
  private:
   friend class JsonCursor;
-  struct Parsed;
-  class Builder;
+  friend void for_each_json_member(
+      const std::function<std::string_view()>& next, const std::string& file,
+      const std::function<void(const std::string& key, const JsonCursor& value)>& visit);
 
-  std::unique_ptr<Parsed> parsed_;
+  std::unique_ptr<JsonValues> parsed_;
   std::string file_;
 };
+
+// Gives a text piece by piece; the end is empty.
+using JsonPieces = std::function<std::string_view()>;
+
+// Visits the members of the object that the text is, in its order, and keeps one at a time, for the
+// header of a million tensors. Throws as JsonDocument does, but for a key that stands twice in the
+// outermost object: that is left to the caller.
+void for_each_json_member(
+    const JsonPieces& next, const std::string& file,
+    const std::function<void(const std::string& key, const JsonCursor& value)>& visit);
 
 // `text` as a JSON string, with its quotes. `text` must be UTF-8.
 std::string json_string(std::string_view text);

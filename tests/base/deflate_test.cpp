@@ -66,5 +66,17 @@ TEST_CASE("damaged gzip files are refused with their name") {
   }
 }
 
+TEST_CASE("a text beyond what is asked for is refused before there is memory for it") {
+  const std::string packed = gzip_compressed(std::string(100000, ' '));
+  CHECK(gunzipped(packed, "a.gz", 100000).size() == 100000);
+  std::string message;
+  try {
+    gunzipped(packed, "a.gz", 99999);
+  } catch (const InputError& error) {
+    message = error.what();
+  }
+  CHECK(message.find("a.gz: would take more memory than --memory allows") == 0);
+}
+
 }  // namespace
 }  // namespace ttrace::base::deflate_test

@@ -1,6 +1,8 @@
 #include "base/strict_json.h"
 
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "base/refusal.h"
 
@@ -168,6 +170,86 @@ TEST_CASE("a part of a document is passed on as text") {
   const JsonDocument document = parse(R"({"run": {"extra": {"b": [1, 2.5, null], "a": "ü"}}})");
   const JsonCursor extra = document.root().require("run").require("extra");
   CHECK(extra.text() == R"({"a":"ü","b":[1,2.5,null]})");
+}
+
+// The keys and values that are visited of a text in pieces of `size` characters.
+std::vector<std::pair<std::string, std::string>> members_of(std::string_view text,
+                                                            std::size_t size) {
+  std::vector<std::pair<std::string, std::string>> members;
+  const auto next = [&] {
+    const std::string_view piece = text.substr(0, size);
+    text.remove_prefix(piece.size());
+    return piece;
+  };
+  for_each_json_member(next, "m.json", [&](const std::string& key, const JsonCursor& value) {
+    members.emplace_back(key, value.text());
+  });
+  return members;
+}
+
+TEST_CASE("the members of a text in pieces are visited one by one") {
+  const std::string text =
+      R"({"b": {"x": [1, {"y": "z"}], "b": null}, "": [], "a/c": "ü", "n": -1.5, "t": true} )";
+  const std::vector<std::pair<std::string, std::string>> expected{
+      {"b", R"({"b":null,"x":[1,{"y":"z"}]})"},
+      {"", "[]"},
+      {"a/c", R"("ü")"},
+      {"n", "-1.5"},
+      {"t", "true"}};
+  for (std::size_t size = 1; size <= text.size(); ++size) CHECK(members_of(text, size) == expected);
+  CHECK(members_of("{}", 1).empty());
+}
+
+TEST_CASE("what is wrong in a text in pieces is refused with its place") {
+  const std::pair<std::string, const char*> cases[] = {
+      {"[]", "m.json: the top level: expected an object, found array"},
+      {"3", "expected an object, found number"},
+      {"", "not valid JSON"},
+      {"{\"a\": 1", "not valid JSON"},
+      {"{\"a\": 1} {}", "not valid JSON"},
+      {std::string("{\"a\": 1}\0", 9), "NUL byte"},
+      {R"({"a": {"b": 1, "b": 2}})", "the key \"b\" stands twice"},
+      {R"({"a": )" + std::string(64, '[') + std::string(64, ']') + "}", "deeper than 64"}};
+  for (const auto& [text, why] : cases) {
+    CAPTURE(text);
+    for (const std::size_t size : {1, 3, 100}) {
+      check_refused([&] { members_of(text, size); }, {"m.json", why});
+    }
+  }
+  const auto whole = [text = std::string_view(R"({"x": 0, "a/b": {"c": [0, {}]}})")]() mutable {
+    return std::exchange(text, {});
+  };
+  const auto require_numbers = [](const std::string& key, const JsonCursor& value) {
+    if (key == "a/b") value.require("c").as_counts();
+  };
+  check_refused([&] { for_each_json_member(whole, "m.json", require_numbers); },
+                {"m.json: /a~1b/c/1: expected a whole number"});
+}
+
+// Restores what documents may take.
+struct MemoryLimit {
+  explicit MemoryLimit(std::uint64_t bytes) : before(json_memory()) { limit_json_memory(bytes); }
+  ~MemoryLimit() { limit_json_memory(before); }
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+  std::uint64_t before;
+};
+
+TEST_CASE("values beyond the memory are refused, unless they are in proportion to their text") {
+  const MemoryLimit limit(1 << 16);
+  std::string many = "[0";
+  std::string keys = "{\"\": 0";
+  std::string wordy = "[0";
+  for (int i = 0; i < 5000; ++i) {
+    many += ",0";
+    keys += concat(",\"", i, "\":0");
+    wordy += ",\"a text of a manifest\"";
+  }
+  check_refused([&] { parse(many + "]"); },
+                {"m.json: its values take more than 65.5 kB", "--memory"});
+  check_refused([&] { parse(keys + "}"); }, {"its values take more than"});
+  check_refused([&] { members_of("{\"a\": " + many + "]}", 100); }, {"its values take more than"});
+  CHECK(parse(wordy + "]").root().items().size() == 5001);
 }
 
 }  // namespace

@@ -134,6 +134,7 @@ def test_two_files_of_one_rank_are_no_choice(ttrace: Run, tmp_path: Path) -> Non
 
 
 F32 = {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}
+EMPTY = b'{"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}'
 X = "/step_000000/output/x"
 MANIFEST = {
     "schema": "ttrace.manifest/2",
@@ -158,7 +159,7 @@ BAD = {
     "no JSON": (with_header(b"{'x': 1}"), "header"),
     "a list": (with_header([]), "header"),
     "HDF5": (b"\x89HDF\r\n\x1a\n" + bytes(100), "is an HDF5 file; give it a name that ends in .h5"),
-    "twice": (with_header(b'{"a": 1, "a": 2}'), "twice"),
+    "twice": (with_header(b'{"a": %b, "a": %b}' % (EMPTY, EMPTY)), "twice"),
     "cut data": (
         with_header({X: F32}, SIXTEEN[:-1]),
         f"{X}: ends at byte 16 of the data, of which ",

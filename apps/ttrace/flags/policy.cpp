@@ -80,7 +80,7 @@ std::shared_ptr<const report::AnswerPolicy> PolicyFlags::read() const {
     }
   }
   if (!since.empty()) {
-    policy->since = base::gunzipped(base::read_text(since), since);
+    policy->since = base::read_report(since);
     policy->since_file = since;
     report::shown_line(policy->since, since);  // refuses a wrong file before the long work
   }

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <set>
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
 #include "base/functions.h"
+#include "base/strict_json.h"
 #include "base/text.h"
 #include "report/nights/less_checked.h"
 #include "report/page/read_parts.h"
@@ -33,38 +33,12 @@ std::string_view block_of(const std::optional<double>& used) {
   return kBlocks.at(static_cast<std::size_t>(std::clamp(height, 0.0, 7.0)));
 }
 
-std::optional<double> used_in(const Night& night, const std::string& id) {
-  const NightTensor* const tensor = night.find(id);
-  if (tensor == nullptr || !tensor->used) return std::nullopt;
-  return std::isnan(*tensor->used) ? std::numeric_limits<double>::infinity() : *tensor->used;
-}
-
-std::vector<TensorTrend> trends_of(const std::vector<Night>& nights) {
-  std::vector<TensorTrend> trends;
-  std::set<std::string_view> seen;
-  for (const Night& night : nights) {
-    for (const NightTensor& tensor : night.tensors) {
-      if (!seen.insert(tensor.id).second) continue;
-      TensorTrend trend{tensor.id, {}, -1};
-      for (const Night& one : nights) {
-        trend.used.push_back(used_in(one, tensor.id));
-        trend.worst = std::max(trend.worst, trend.used.back().value_or(-1));
-      }
-      if (trend.worst >= 0) trends.push_back(std::move(trend));
-    }
+std::uint64_t bytes_of(const Night& night) {
+  std::uint64_t bytes = sizeof(Night) + night.headline.size();
+  for (const auto& [what, value] : night.circumstances) {
+    bytes += sizeof(what) + sizeof(value) + what.size() + value.size();
   }
-  std::stable_sort(trends.begin(), trends.end(),
-                   [](const TensorTrend& a, const TensorTrend& b) { return a.worst > b.worst; });
-  return trends;
-}
-
-void require_one_command(const std::vector<Night>& nights) {
-  for (const Night& night : nights) {
-    if (night.command == nights.front().command) continue;
-    throw base::input_error(night.file, ": is a report of `ttrace ", night.command, "`, and ",
-                            nights.front().file, " one of `ttrace ", nights.front().command,
-                            "`; give reports of one command");
-  }
+  return bytes;
 }
 
 std::string right_aligned(const std::string& text) {
@@ -95,15 +69,56 @@ std::string picture_of(const std::vector<std::optional<double>>& used) {
   return picture;
 }
 
-NightTrend trend_of(std::vector<Night> nights) {
-  require_one_command(nights);
-  NightTrend trend;
-  trend.tensors = trends_of(nights);
-  for (std::size_t i = 0; i + 1 < nights.size() && trend.why.empty(); ++i) {
-    trend.why = less_checked(nights[i], nights.back());
+void TrendReader::add_tensor(const NightTensor& tensor) {
+  if (!tensor.used) return;
+  constexpr std::uint64_t kRow = 256;  // in the list, and by id
+  const auto [row, is_new] = rows_.try_emplace(tensor.id, trend_.tensors.size());
+  if (is_new) {
+    trend_.tensors.push_back({tensor.id, {}, -1});
+    bytes_ += kRow + 2 * tensor.id.size();
   }
-  trend.nights = std::move(nights);
-  return trend;
+  TensorTrend& trend = trend_.tensors[row->second];
+  trend.used.resize(trend_.nights.size());
+  const double used =
+      std::isnan(*tensor.used) ? std::numeric_limits<double>::infinity() : *tensor.used;
+  trend.used.emplace_back(used);
+  trend.worst = std::max(trend.worst, used);
+  bytes_ += sizeof(trend.used.front());
+}
+
+void TrendReader::add(Night night) {
+  if (trend_.why.empty()) trend_.why = less_checked(night, last_);
+  keep(std::move(night));
+}
+
+void TrendReader::keep(Night night) {
+  if (!trend_.nights.empty() && night.command != trend_.nights.front().command) {
+    throw base::input_error(night.file, ": is a report of `ttrace ", night.command, "`, and ",
+                            trend_.nights.front().file, " one of `ttrace ",
+                            trend_.nights.front().command, "`; give reports of one command");
+  }
+  for (const NightTensor& tensor : night.tensors) add_tensor(tensor);
+  night.tensors = {};
+  night.findings = {};
+  night.index_of = {};
+  bytes_ += bytes_of(night);
+  // The answer in JSON is as large again.
+  if (bytes_ > base::json_memory() / 3) {
+    throw base::input_error(
+        night.file, ": with the nights before it there is more to keep than --memory allows (",
+        base::human_bytes(base::json_memory()), "); give fewer nights or more memory");
+  }
+  trend_.nights.push_back(std::move(night));
+}
+
+NightTrend TrendReader::done() && {
+  keep(std::move(last_));
+  rows_ = {};
+  std::erase_if(trend_.tensors, [](const TensorTrend& trend) { return trend.worst < 0; });
+  for (TensorTrend& trend : trend_.tensors) trend.used.resize(trend_.nights.size());
+  std::stable_sort(trend_.tensors.begin(), trend_.tensors.end(),
+                   [](const TensorTrend& a, const TensorTrend& b) { return a.worst > b.worst; });
+  return std::move(trend_);
 }
 
 std::string NightTrend::headline() const {

@@ -202,24 +202,16 @@ RangeTable::RangeTable(std::string_view table, std::uint64_t at, std::uint64_t f
   settle();
 }
 
-RangeTable::RangeTable(const std::map<std::string, StoredRange>& ranges) {
-  std::map<std::string, std::uint32_t> known;
-  std::vector<std::pair<std::uint64_t, std::string_view>> named;
-  named.reserve(ranges.size());
-  entries_.reserve(ranges.size());
-  for (const auto& [name, range] : ranges) {
-    const auto [found, is_new] =
-        known.emplace(facts_text(range.facts), static_cast<std::uint32_t>(facts_.size()));
-    if (is_new) facts_.push_back(range.facts);
-    named.emplace_back(hash_of(name), name);
-    entries_.push_back({named.back().first, range.offset, found->second});
-  }
-  require_distinct(named);
-  settle();
+void RangeTable::add(std::string_view dataset, const DatasetFacts& facts, std::uint64_t offset) {
+  const auto [found, is_new] =
+      known_facts_.emplace(facts_text(facts), static_cast<std::uint32_t>(facts_.size()));
+  if (is_new) facts_.push_back(facts);
+  entries_.push_back({hash_of(dataset), offset, found->second});
 }
 
 void RangeTable::settle() {
   constexpr std::size_t kEntriesPerBucket = 4;
+  known_facts_ = {};
   std::sort(entries_.begin(), entries_.end(),
             [](const Entry& a, const Entry& b) { return a.hash < b.hash; });
   bucket_bits_ = static_cast<unsigned>(std::bit_width(entries_.size() / kEntriesPerBucket));

@@ -59,10 +59,12 @@ class RangeTable {
   // bytes with the file's first header, the table or another range.
   RangeTable(std::string_view table, std::uint64_t at, std::uint64_t file_bytes);
 
-  // For a file of another format, which says in its own way where its tensors lie: the ranges by
-  // the datasets' names. They must lie within the file and share no byte. Unlike in a table of our
-  // own, tensors without elements have a range, too. There is no seal.
-  explicit RangeTable(const std::map<std::string, StoredRange>& ranges);
+  // For a file of another format, which says in its own way where its tensors lie: add() each, then
+  // settle(). Their names must differ, and they must lie within the file and share no byte. Unlike
+  // in a table of our own, tensors without elements have a range, too. There is no seal.
+  RangeTable() = default;
+  void add(std::string_view dataset, const DatasetFacts& facts, std::uint64_t offset);
+  void settle();
 
   const Seal& seal() const { return seal_; }
   std::size_t size() const { return entries_.size(); }
@@ -79,12 +81,12 @@ class RangeTable {
     std::uint32_t facts = 0;
   };
 
-  void settle();
   std::size_t bucket_of(std::uint64_t hash) const { return hash >> 1 >> (63 - bucket_bits_); }
 
   Seal seal_;
   std::vector<DatasetFacts> facts_;
-  std::vector<Entry> entries_;  // by their hashes
+  std::map<std::string, std::uint32_t> known_facts_;  // until the table is settled
+  std::vector<Entry> entries_;                        // by their hashes
   // Where the hashes begin that have the same first bits. A binary search of a million entries
   // would wait for memory twenty times.
   std::vector<std::uint32_t> buckets_;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -24,6 +25,7 @@ namespace ttrace::trace::safetensors {
 namespace {
 
 constexpr std::uint64_t kLengthBytes = 8;
+constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;
 
 // A regular file, open for reading while this lives.
 class Descriptor {
@@ -104,18 +106,20 @@ class TensorFile : public RankFile {
   explicit TensorFile(const std::string& path) : path_(path) {
     const Descriptor file(path);
     const range::OpenFile& opened = file.opened();
-    std::string text(header_bytes(opened, path), '\0');
-    range::RawRange{opened.descriptor, kLengthBytes, text.size()}.read_all(
-        std::as_writable_bytes(std::span(text)), path);
+    const std::uint64_t data_begin = kLengthBytes + header_bytes(opened, path);
+    std::string piece(kReadAtOnce, '\0');
+    std::uint64_t at = kLengthBytes;
+    const auto next_piece = [&] {
+      const std::uint64_t bytes = std::min<std::uint64_t>(piece.size(), data_begin - at);
+      range::RawRange{opened.descriptor, at, bytes}.read_all(
+          std::as_writable_bytes(std::span(piece).first(bytes)), path);
+      at += bytes;
+      return std::string_view(piece).substr(0, bytes);
+    };
+    header_ = parse_header(next_piece, data_begin, opened.end, path);
     opened.require_unchanged(path);
-    Header header = parse_header(text, kLengthBytes + text.size(), opened.end, path);
-    other_types_ = std::move(header.other_types);
-    metadata_ = std::move(header.metadata);
-    try {
-      tensors_ = range::RangeFile::of(path, opened, range::RangeTable(header.tensors));
-    } catch (const base::InputError& error) {
-      throw base::input_error(path, ": ", error.what());
-    }
+    metadata_ = header_.take_metadata();
+    tensors_ = range::RangeFile::of(path, opened, header_.take_tensors());
     if (!tensors_) {
       throw base::input_error(path, ": cannot be opened: ", base::reading_problem(EMFILE));
     }
@@ -124,12 +128,12 @@ class TensorFile : public RankFile {
   std::unique_ptr<Dataset> open_dataset(const std::string& dataset) const override {
     if (auto opened = tensors_->open(dataset)) return opened;
     const std::string what = path_ + ": " + dataset;
-    const auto other = other_types_.find(dataset);
-    if (other == other_types_.end()) {
+    const std::string_view other = header_.other_type(dataset);
+    if (other.empty()) {
       throw base::input_error(what,
                               ": there is no such tensor; the manifest says this rank holds it");
     }
-    throw base::input_error(what, ": has the type ", base::printable(other->second),
+    throw base::input_error(what, ": has the type ", base::printable(other),
                             ", which no trace has; write it as F64, F32, F16, BF16, F8_E4M3, "
                             "F8_E5M2, BOOL or an integer of 8 to 64 bits");
   }
@@ -162,8 +166,8 @@ class TensorFile : public RankFile {
   }
 
   std::string path_;
-  std::map<std::string, std::string> other_types_;
   std::map<std::string, std::string> metadata_;
+  Header header_;
   std::shared_ptr<const range::RangeFile> tensors_;
 };
 
