@@ -49,6 +49,7 @@ std::unique_ptr<char[]> reserve;
 
 int main(int argc, char** argv) {
   try {
+    ttrace::app::require_stack();
     ttrace::app::allow_many_files();
     keep_freed_memory();
     constexpr std::size_t kReserve = std::size_t{1} << 18;

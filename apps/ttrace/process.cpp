@@ -1,5 +1,6 @@
 #include "process.h"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,7 +9,9 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <new>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -75,6 +78,46 @@ class SignalsHeld {
   sigset_t before_{};
 };
 
+// Set by a child whose action has ended, with or without an exception: without it, a library has
+// called exit(), as HDF5 does where it gets no memory. In shared memory, or null where there is
+// none.
+std::atomic<bool>* action_ended = nullptr;
+
+void share_action_ended() {
+  void* const shared = ::mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared != MAP_FAILED) action_ended = new (shared) std::atomic<bool>(false);
+}
+
+struct EndNoted {
+  EndNoted() = default;
+  ~EndNoted() {
+    if (action_ended != nullptr) action_ended->store(true);
+  }
+  EndNoted(const EndNoted&) = delete;
+  EndNoted& operator=(const EndNoted&) = delete;
+};
+
+// "`ulimit -v` allows 40000 kB", where so little explains a crash; or "". Libraries do not always
+// look whether they got the memory that they asked for.
+std::string scarce_memory() {
+  constexpr rlim_t kEnough = rlim_t{256} << 20;
+  for (const auto& [resource, name] : {std::pair{RLIMIT_AS, "v"}, {RLIMIT_DATA, "d"}}) {
+    rlimit limit{};
+    if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur >= kEnough) continue;
+    return base::concat("`ulimit -", name, "` allows ", limit.rlim_cur >> 10, " kB");
+  }
+  return "";
+}
+
+// `how`: "signal 11".
+[[noreturn]] void throw_ended_by(const std::string& how) {
+  const std::string scarce = scarce_memory();
+  if (scarce.empty()) throw base::internal_error("it was ended by ", how);
+  throw base::input_error("the work was ended by ", how, ", as happens without memory: ", scarce,
+                          "; allow it more");
+}
+
 // Runs `action` in a child, removes its unfinished outputs and returns its wait status. In the
 // child itself, returns nothing and sets `exit_code`.
 std::optional<int> status_of_child(const std::function<int()>& action, int& exit_code) {
@@ -85,6 +128,7 @@ std::optional<int> status_of_child(const std::function<int()>& action, int& exit
     held.reset();
     if (child == 0) end_with_parent(parent);
     // If the fork failed, run without supervision.
+    const EndNoted noted;
     exit_code = action();
     return std::nullopt;
   }
@@ -123,6 +167,16 @@ void on_signal(int signal) {
 
 }  // namespace
 
+void require_stack() {
+  // Four times what any command was seen to need (tests/cli/test_limits.py).
+  constexpr rlim_t kLeast = rlim_t{1} << 20;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kLeast) return;
+  throw base::input_error("the stack may have ", limit.rlim_cur >> 10,
+                          " kB (`ulimit -s`), and ttrace needs ", kLeast >> 10,
+                          " kB; allow it more, as by `ulimit -s 8192`");
+}
+
 void allow_many_files() {
   // The usual limit of 1,024 exists only for programs that use select().
   if (::getrlimit(RLIMIT_NOFILE, &file_limit) != 0) return;
@@ -140,12 +194,20 @@ int supervised(const std::function<int()>& action) {
   std::signal(SIGXFSZ, SIG_IGN);
   trace::hdf5::share_reading_note();
   base::share_unfinished_outputs();
+  share_action_ended();
   while (true) {
     int exit_code = 0;
     const std::optional<int> ended = status_of_child(action, exit_code);
     if (!ended) return exit_code;
     const int status = *ended;
-    if (WIFEXITED(status)) return WEXITSTATUS(status);
+    if (WIFEXITED(status)) {
+      // main.cpp ends a process whose memory is exhausted with 2, and has told why.
+      constexpr int kTold = 2;
+      const bool told =
+          WEXITSTATUS(status) == kTold || action_ended == nullptr || action_ended->load();
+      if (!told) throw_ended_by(base::concat("a library, with exit code ", WEXITSTATUS(status)));
+      return WEXITSTATUS(status);
+    }
     const int signal = WTERMSIG(status);
     const auto rank = mpi_rank();
     if (rank && signal == SIGKILL) {
@@ -161,7 +223,7 @@ int supervised(const std::function<int()>& action) {
       return 2;
     }
     const std::string file = trace::hdf5::noted_file();
-    if (file.empty()) throw base::internal_error("it was ended by signal ", signal);
+    if (file.empty() || !scarce_memory().empty()) throw_ended_by(base::concat("signal ", signal));
     trace::hdf5::declare_damaged(file);
     base::inform(base::concat(file, ": the HDF5 library crashed on it; going on without it"));
   }

@@ -7,6 +7,10 @@
 
 namespace ttrace::app {
 
+// Throws an input error if the stacks of this process and its threads may not be as large as they
+// become. A stack that ends is no exception: it would end the process without a word.
+void require_stack();
+
 // Raises the limit of open files: a run of thousands of ranks has as many files.
 void allow_many_files();
 // Restores the former limit, for a program that this process becomes by exec. Allocates no memory.
