@@ -13,8 +13,8 @@ using test::make_mesh;
 using test::MemoryTrace;
 using trace::Kind;
 
-const std::vector<double> kOnes(8, 1.0);
-const std::vector<double> kTwos(8, 2.0);
+const std::vector<double> kRight{1, 2, 3, 4, 5, 6, 7, 8};
+const std::vector<double> kTwice{2, 4, 6, 8, 10, 12, 14, 16};
 
 // fc with its weight through a step; `spoiled` tensors of the candidate are doubled.
 class Step {
@@ -31,12 +31,12 @@ class Step {
   void put(const std::string& name, Kind kind, const std::vector<double>& candidate,
            trace::Placement placement = trace::Replicate{}) {
     trace::TensorEntry entry = make_entry(name, {8}, kind);
-    reference_.put(entry, kOnes);
+    reference_.put(entry, kRight);
     entry.placements["tp"] = std::move(placement);
     candidate_.put(entry, candidate);
   }
   void put_missing(const std::string& name, Kind kind) {
-    reference_.put(make_entry(name, {8}, kind), kOnes);
+    reference_.put(make_entry(name, {8}, kind), kRight);
   }
   MemoryTrace& candidate() { return candidate_; }
   CompareReport compared(const comparison::Selection& selection = {}) const {
@@ -50,11 +50,11 @@ class Step {
 
 TEST_CASE("a finding knows its code, what came before and what follows") {
   Step step;
-  step.put("fc", Kind::kInput, kOnes);
-  step.put("fc", Kind::kGradOutput, kOnes);
-  step.put("fc.weight", Kind::kParamGrad, kOnes, trace::Partial{});
-  step.put("fc.weight", Kind::kMainGrad, kTwos);
-  step.put("fc.weight", Kind::kParamAfterStep, kTwos);
+  step.put("fc", Kind::kInput, kRight);
+  step.put("fc", Kind::kGradOutput, kRight);
+  step.put("fc.weight", Kind::kParamGrad, kRight, trace::Partial{});
+  step.put("fc.weight", Kind::kMainGrad, kTwice);
+  step.put("fc.weight", Kind::kParamAfterStep, kTwice);
   const CompareReport out = step.compared();
   REQUIRE(out.findings.size() == 1);
   const comparison::ComparedFinding& finding = out.findings[0];
@@ -72,15 +72,15 @@ TEST_CASE("a finding knows its code, what came before and what follows") {
 
 TEST_CASE("a finding that nothing comes before says so") {
   Step step;
-  step.put("fc.weight", Kind::kParam, kTwos);
+  step.put("fc.weight", Kind::kParam, kTwice);
   CHECK(step.compared().findings[0].before == "nothing that was recorded comes before it");
 }
 
 TEST_CASE("what did not match before is named first") {
   Step step;
-  step.put("fc", Kind::kInput, kOnes);
-  step.put("fc.weight", Kind::kParam, kOnes);
-  step.put("fc", Kind::kOutput, kTwos);
+  step.put("fc", Kind::kInput, kRight);
+  step.put("fc.weight", Kind::kParam, kRight);
+  step.put("fc", Kind::kOutput, kTwice);
   comparison::Selection selection;
   selection.kinds = {Kind::kParam, Kind::kOutput};
   const CompareReport out = step.compared(selection);
@@ -94,9 +94,9 @@ TEST_CASE("what was skipped before is not told to match") {
   for (std::uint64_t mb = 0; mb < 6; ++mb) {
     trace::TensorEntry entry = make_entry("fc.weight", {8}, Kind::kParamGrad);
     entry.key.microbatch = mb;
-    step.candidate().put(entry, kOnes);
+    step.candidate().put(entry, kRight);
   }
-  step.put("fc.weight", Kind::kMainGrad, kTwos);
+  step.put("fc.weight", Kind::kMainGrad, kTwice);
   comparison::Selection only_main;
   only_main.kinds = {Kind::kMainGrad};
   const CompareReport out = step.compared(only_main);
@@ -107,9 +107,9 @@ TEST_CASE("what was skipped before is not told to match") {
 
 TEST_CASE("missing tensors are members of one finding without numbers") {
   Step step;
-  step.put("head", Kind::kOutput, kOnes);
-  step.put("head", Kind::kInput, kOnes);
-  step.put("head.weight", Kind::kParam, kOnes);
+  step.put("head", Kind::kOutput, kRight);
+  step.put("head", Kind::kInput, kRight);
+  step.put("head.weight", Kind::kParam, kRight);
   step.put_missing("fc", Kind::kInput);
   step.put_missing("fc", Kind::kOutput);
   step.put_missing("fc.weight", Kind::kParam);
@@ -125,8 +125,8 @@ TEST_CASE("integers get no cause, a difference is a difference") {
   MemoryTrace reference;
   MemoryTrace candidate;
   const trace::TensorEntry ids = make_entry("ids", {8}, Kind::kInput, tensor::DType::kInt64);
-  reference.put(ids, kOnes);
-  candidate.put(ids, kTwos);
+  reference.put(ids, kRight);
+  candidate.put(ids, kTwice);
   const CompareReport out = engine::compare_traces(reference, candidate, {}, {{}, 1});
   REQUIRE(out.findings.size() == 1);
   CHECK(out.findings[0].causes.empty());
@@ -134,7 +134,7 @@ TEST_CASE("integers get no cause, a difference is a difference") {
 
 TEST_CASE("the largest difference is found on the rank that holds it") {
   Step step;
-  std::vector<double> values = kOnes;
+  std::vector<double> values = kRight;
   values[6] = 9;
   step.put("fc", Kind::kOutput, values, trace::Shard{0, std::nullopt});
   const CompareReport out = step.compared();
