@@ -289,8 +289,11 @@ class Kinks {
     // A slice may consist of little else than what one element moves.
     const double of_parts = room_for(i, moved_parts_[i]);
     const double room_of_parts = std::max(room.norm, of_parts);
+    judge::SliceJudgement slices = numbers.slices;
+    // No slice that was not kept is off by more than the whole.
+    if (measure::difference_norm(total) <= room_of_parts) slices.beyond = slices.found.size();
     numbers.slices =
-        with_room_of_kinks(numbers.slices, room_of_parts, std::max(room.flow, of_parts));
+        with_room_of_kinks(std::move(slices), room_of_parts, std::max(room.flow, of_parts));
     numbers.tolerance.kinks = room_of_parts;
     const judge::Judgement judgement = judge::judge(
         result.key.kind, numbers.measurement, numbers.tolerance, result.exact, numbers.slices);
