@@ -134,7 +134,9 @@ CompareReport of_every_kind() {
   report.why = "of a reason";
   report.besides = "of another";
   report.warnings = {"a \"quoted\" warning"};
-  report.other_start = {comparison::OtherStart::What::kWeights, 0, 2, 5, {}, {}};
+  report.other_start = comparison::OtherStart{};
+  report.other_start->differ = 2;
+  report.other_start->of = 5;
   return report;
 }
 
