@@ -124,10 +124,14 @@ def test_a_hostile_report_is_bounded(
         assert exit_code in (0, 1, 3), said
 
 
+def listing(answer: dict, results: list[dict]) -> dict:
+    return {**answer, "results": results, "counts": {**answer["counts"], "total": len(results)}}
+
+
 def test_an_honest_report_of_five_thousand_tensors_is_read(answer: dict, tmp_path: Path) -> None:
     one = answer["results"][0]
     results = [{**one, "id": f"0/-/output/layer.{i}/0"} for i in range(5_000)]
-    (tmp_path / "r.json").write_text(json.dumps({**answer, "results": results}))
+    (tmp_path / "r.json").write_text(json.dumps(listing(answer, results)))
     exit_code, peak, said = measured("report", "diff", tmp_path / "r.json", tmp_path / "r.json")
     assert (exit_code, said) == (0, ""), said
     assert peak <= LIMIT + PROGRAM
@@ -138,7 +142,7 @@ def test_a_trend_keeps_what_it_needs(answer: dict, tmp_path: Path) -> None:
     one = answer["results"][0]
     results = [{**one, "id": f"0/-/output/layer.{i}/0"} for i in range(2_000)]
     night = tmp_path / "night.json"
-    night.write_text(json.dumps({**answer, "results": results}))
+    night.write_text(json.dumps(listing(answer, results)))
     nights = [night] * (2 * LIMIT // night.stat().st_size)
     exit_code, peak, said = measured("report", "trend", *nights, "--json", tmp_path / "trend.json")
     assert (exit_code, said) == (0, ""), said

@@ -233,6 +233,7 @@ def test_it_is_not_new(
 
 def made(ttrace: Run, folder: Path, *flags: str) -> Path:
     size = ["--tensors", "3", "--shape", "64x32", "--mesh", "tp=2", "--place", "tp=shard:0"]
+    size += ["--kind", "output"]
     done = ttrace("synth", "-o", folder, *size, *flags)
     assert done.returncode == 0, done.stderr
     return folder
@@ -241,7 +242,8 @@ def made(ttrace: Run, folder: Path, *flags: str) -> Path:
 def test_only_a_new_fault_fails_a_night(ttrace: Run, tmp_path: Path) -> None:
     """Runs whose faults are planted: yesterday's is a factor of 1.01."""
     reference = tmp_path / "ref.h5"
-    assert ttrace("synth", "-o", reference, "--tensors", "3", "--shape", "64x32").returncode == 0
+    size = ["--tensors", "3", "--shape", "64x32", "--kind", "output"]
+    assert ttrace("synth", "-o", reference, *size).returncode == 0
 
     def night(name: str, *flags: str, since: Path | None = None) -> tuple[int, str, Path]:
         run, out = made(ttrace, tmp_path / name, *flags), tmp_path / f"{name}.json"

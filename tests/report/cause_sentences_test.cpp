@@ -70,6 +70,7 @@ answer::CauseValues sample_values() {
           {"source", "layers.0"},
           {"other", "layers.1"},
           {"type", "bf16"},
+          {"rounded", "the reference"},
           {"rows", two},
           {"added", "fc.bias"},
           {"of_axis", "the size of dp"},

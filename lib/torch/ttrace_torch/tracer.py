@@ -376,10 +376,9 @@ class Tracer:
 
         Returns False, and changes nothing, outside of a step and inside the user's `microbatch()`.
         """
-        step = self._step
-        if step is None or step.in_microbatch:
+        if self._step is None or self._step.in_microbatch:
             return False
-        step.calls.microbatch = number
+        self._step.calls.microbatch = number
         return True
 
     def before_update(self) -> None:
