@@ -25,6 +25,9 @@ class Inactive(Tracer):
         self._step = None
         self._nothing: AbstractContextManager[Tracer] = nullcontext(self)
 
+    def after_update(self) -> None:
+        """Counts nothing."""
+
     def step(self, number: int | None = None) -> AbstractContextManager[Tracer]:
         """Traces nothing."""
         return self._nothing
