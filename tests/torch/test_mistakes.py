@@ -131,7 +131,7 @@ def test_meshes_wrappers_and_folders(tmp_path, capfd):
     bare = Trace(tmp_path / "bare")
     assert bare.manifest["meshes"][""]["axes"] == [{"name": "dp", "size": 2}]
     assert bare.entry("output", "(model)", microbatch=1)["held_at"] == {"dp": [1]}
-    assert "another job that writes into the same folder; give every job" in said
+    assert "are of another run than those of the other ranks" in said
     assert not (tmp_path / "shared" / "manifest.json").exists()
 
 
