@@ -242,6 +242,18 @@ TEST_CASE("equal rows differ from others by one row, whatever they are") {
   const Values row = random_values(4, 2);
   for (std::size_t i = 0; i < added.size(); ++i) added[i] += row[i % 4];
   CHECK(names_of(kWhole, added) == Names{"offset"});
+  // A row that is much larger than all that the reference has.
+  Values large = kWhole;
+  for (std::size_t i = 0; i < large.size(); ++i) large[i] += 30 * row[i % 4];
+  CHECK(names_of(kWhole, large) == Names{"offset"});
+  // Rows that hardly differ, each side's in its own way.
+  const auto nearly = [&](std::uint32_t seed) {
+    Values values = repeated(seed);
+    const Values noise = random_values(values.size(), seed + 10);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += 1e-7 * noise[i];
+    return values;
+  };
+  CHECK_FALSE(has(names_of(nearly(5), nearly(6)), "offset"));
 }
 
 TEST_CASE("a constant of another shape says nothing of its layout") {

@@ -45,15 +45,18 @@ std::optional<Multiple> parameter_of(const Case& the_case, const std::vector<dou
   return std::nullopt;
 }
 
-// Whether the reference has different rows, along a dimension of them.
-bool rows_vary(const Profile& profile) {
+// Whether the rows of the reference differ, along a dimension of them, by much more than `left`.
+// However large the row is that was added: of rows that hardly differ, any row explains the rest.
+bool rows_vary(const Profile& profile, double left) {
+  constexpr double kLeastVariation = 10;
+  const double least = kLeastVariation * left;
   for (std::size_t dim = 0; dim + 1 < profile.slices.size(); ++dim) {
     const std::vector<SliceSums>& slices = profile.slices[dim];
     double farthest = 0;
     for (const SliceSums& slice : slices) {
       farthest = std::max(farthest, squared_distance(slice.reference, slices.front().reference));
     }
-    if (farthest * static_cast<double>(slices.size()) > profile.d2) return true;
+    if (farthest * static_cast<double>(slices.size()) > least * least) return true;
   }
   return false;
 }
@@ -86,8 +89,10 @@ std::vector<Cause> find_offset(const Case& the_case) {
     norm2 += value * value;
   }
   const double left = std::sqrt(std::max(0.0, profile->d2 - static_cast<double>(rows) * norm2));
+  const double rounding =
+      the_case.tolerance.epsilon * measure::reference_norm(the_case.measurement->total);
   // Of equal rows the difference is always one row.
-  if (!rows_vary(*profile) || !explains(the_case, left, {1, offset.size()})) {
+  if (!rows_vary(*profile, std::max(left, rounding)) || !explains(the_case, left, {1, offset.size()})) {
     reject(the_case, "offset", left);
     return {};
   }
