@@ -5,10 +5,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 ttrace=${TTRACE:-$build/ttrace}
-if [ ! -x "$ttrace" ]; then
-  install_packages
-  configure_and_build
-fi
+[ -x "$ttrace" ] || build_program
 make_venv
 cd "$root"
 TTRACE_LONG=1 TTRACE=$ttrace PYTHONPATH=$root/lib/torch OMP_NUM_THREADS=1 \
