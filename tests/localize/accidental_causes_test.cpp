@@ -301,5 +301,91 @@ TEST_CASE("the best of many hypotheses must fit better than the only one") {
   CHECK_FALSE(is_by_chance(the_case, 0.01 * error, {64}));
 }
 
+TEST_CASE("shards of one number are no copy and no slice of others") {
+  const auto names = [](const Values& reference, const Values& candidate) {
+    return names_of(reference, candidate, {{"tp", trace::Shard{0, {}}}}, make_mesh({{"tp", 2}}));
+  };
+  const auto halves = [](double first, double second) {
+    Values values(64, first);
+    std::fill(values.begin() + 32, values.end(), second);
+    return values;
+  };
+  CHECK_FALSE(has(names(halves(1, 2), halves(1, 1)), "duplicated_shard"));
+  CHECK_FALSE(has(names(halves(2, 1), halves(1, 1)), "duplicated_shard"));
+  Values copied = kWhole;
+  std::copy(kWhole.begin(), kWhole.begin() + 32, copied.begin() + 32);
+  CHECK(names(kWhole, copied) == Names{"duplicated_shard"});
+  // Rank 1 has a constant where the reference has one row of it.
+  Values with_row = kWhole;
+  std::fill(with_row.begin() + 20, with_row.begin() + 24, 0.5);
+  Values constant = with_row;
+  std::fill(constant.begin() + 32, constant.end(), 0.5);
+  CHECK_FALSE(has(names(with_row, constant), "wrong_slice"));
+  CHECK_FALSE(has(names(with_row, constant), "duplicated_shard"));
+}
+
+// The main gradient is the sum of three raw ones. `gone` is what the candidate's lacks.
+Names names_of_sum(const std::vector<Values>& terms, const Values& gone) {
+  TwoRuns runs;
+  Values sum(64, 0.0);
+  for (std::size_t mb = 0; mb < terms.size(); ++mb) {
+    trace::TensorEntry entry = make_entry("w", {16, 4}, Kind::kParamGrad);
+    entry.key.microbatch = mb;
+    runs.put(entry, terms[mb]);
+    sum = test::minus(sum, times(-1, terms[mb]));
+  }
+  runs.put(make_entry("w", {16, 4}, Kind::kMainGrad), sum, test::minus(sum, gone));
+  return runs.names();
+}
+
+TEST_CASE("a sum of terms that are alike lacks none of them by name") {
+  const Values terms[] = {random_values(64, 20), random_values(64, 21), random_values(64, 22)};
+  CHECK(names_of_sum({terms[0], terms[1], terms[2]}, terms[1]) == Names{"wrong_sum"});
+  CHECK_FALSE(has(names_of_sum({kOnes, kOnes, kOnes}, kOnes), "wrong_sum"));
+  CHECK_FALSE(has(names_of_sum({kOnes, times(2, kOnes), kOnes}, times(0.7, kOnes)), "wrong_sum"));
+  // What it lacks is no term.
+  CHECK_FALSE(
+      has(names_of_sum({terms[0], terms[1], terms[2]}, random_values(64, 23)), "wrong_sum"));
+}
+
+TEST_CASE("a product of rows that are alike is in no other order") {
+  const auto names = [](const Values& x, const Values& dy, const Values& candidate) {
+    Values product(16, 0.0);
+    for (std::size_t at = 0; at < 256; ++at) {
+      const std::size_t row = at / 16;
+      product[at % 16] += dy[row * 4 + at % 16 / 4] * x[row * 4 + at % 4];
+    }
+    TwoRuns runs(make_mesh({{"tp", 2}}));
+    runs.put(make_entry("fc", {16, 4}, Kind::kInput), x);
+    runs.put(make_entry("fc", {16, 4}, Kind::kGradOutput), dy);
+    runs.put(make_entry("fc.weight", {4, 4}, Kind::kParamGrad), product, candidate);
+    return runs.names();
+  };
+  const Values rows = rows_in_order(kWhole, 4, std::vector<std::size_t>(16, 0));
+  const Values other = random_values(16, 25);
+  CHECK_FALSE(has(names(rows, random_values(64, 24), other), "wrong_order"));
+  CHECK_FALSE(has(names(kOnes, random_values(64, 24), other), "wrong_order"));
+  CHECK_FALSE(has(names(kOnes, kOnes, Values(16, 8.0)), "wrong_order"));
+}
+
+TEST_CASE("an update by one number is no multiple of the reference's") {
+  const auto is_scaled = [](const Values& reference, const Values& candidate) {
+    TwoRuns runs;
+    const Values before = random_values(64, 32);
+    runs.put(make_entry("w", {16, 4}, Kind::kParam), before);
+    runs.put(make_entry("w", {16, 4}, Kind::kParamAfterStep), test::minus(before, reference),
+             test::minus(before, candidate));
+    const test::FindingInView seen(runs, "w", Kind::kParamAfterStep);
+    const std::vector<Cause> found = find_scaled_update(seen.the_case());
+    return std::any_of(found.begin(), found.end(),
+                       [&](const Cause& cause) { return is_supported(seen.the_case(), cause); });
+  };
+  const Values step = random_values(64, 33);
+  CHECK(is_scaled(step, times(2, step)));
+  CHECK_FALSE(is_scaled(step, kOnes));
+  CHECK_FALSE(is_scaled(kOnes, step));
+  CHECK_FALSE(is_scaled(step, times(2, random_values(64, 34))));
+}
+
 }  // namespace
 }  // namespace ttrace::localize::accidental_causes_test

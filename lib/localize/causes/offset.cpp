@@ -92,7 +92,8 @@ std::vector<Cause> find_offset(const Case& the_case) {
   const double rounding =
       the_case.tolerance.epsilon * measure::reference_norm(the_case.measurement->total);
   // Of equal rows the difference is always one row.
-  if (!rows_vary(*profile, std::max(left, rounding)) || !explains(the_case, left, {1, offset.size()})) {
+  if (!rows_vary(*profile, std::max(left, rounding)) ||
+      !explains(the_case, left, {1, offset.size()})) {
     reject(the_case, "offset", left);
     return {};
   }
