@@ -113,8 +113,8 @@ void AnswerOutput::print_text(const Answer& answer) const {
               text);
   if (flags_.explain > 0 && !in_a_line) {
     text << "\n";
-    report::explain_finding(flags_.explain, answer.json(report::Detail::kAll),
-                            shown_file(flags_.json()), {false, false, width, {}}, text);
+    report::explain_answer(flags_.explain, answer.json(report::Detail::kAll),
+                           shown_file(flags_.json()), {false, false, width, {}}, text);
   }
   const std::string_view all = text.view();
   const std::string_view shown = in_a_line ? all.substr(0, all.find('\n') + 1) : all;

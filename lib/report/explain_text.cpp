@@ -132,10 +132,10 @@ std::string next_command(const JsonCursor& root, const JsonCursor& item, const s
   return concat("ttrace inspect ", path_of(root, "run"), " '", text_or_empty(item, "module"), "*'");
 }
 
-}  // namespace
-
-void explain_finding(std::size_t number, std::string_view report, const std::string& file,
-                     const TextStyle& style, std::ostream& out) {
+// `beyond` is told how many findings there are, if there is none of that number.
+template <typename Beyond>
+void explain(std::size_t number, std::string_view report, const std::string& file,
+             const TextStyle& style, std::ostream& out, Beyond beyond) {
   const base::JsonDocument document(report, file);
   const JsonCursor root = document.root();
   const JsonCursor schema = root.require("schema");
@@ -145,10 +145,7 @@ void explain_finding(std::size_t number, std::string_view report, const std::str
     throw schema.error("\"", printable(name), "\" is no report of compare, localize or audit");
   }
   const std::vector<ReadFinding> findings = read_findings(root);
-  if (number == 0 || number > findings.size()) {
-    throw base::usage_error(file, ": has no finding ", number, "; it has ",
-                            base::plural(findings.size(), "finding"));
-  }
+  if (number == 0 || number > findings.size()) return beyond(findings.size());
   const JsonCursor& item = findings[number - 1].item;
   Explanation explanation(style, out);
   explanation.title(concat(number, "  ", sentence_of_read(findings[number - 1])));
@@ -183,6 +180,24 @@ void explain_finding(std::size_t number, std::string_view report, const std::str
   explanation.line("next", next_command(root, item, file));
 }
 
+}  // namespace
+
+void explain_finding(std::size_t number, std::string_view report, const std::string& file,
+                     const TextStyle& style, std::ostream& out) {
+  explain(number, report, file, style, out, [&](std::size_t findings) {
+    throw base::usage_error(file, ": has no finding ", number, "; it has ",
+                            base::plural(findings, "finding"));
+  });
+}
+
+void explain_answer(std::size_t number, std::string_view report, const std::string& file,
+                    const TextStyle& style, std::ostream& out) {
+  explain(number, report, file, style, out, [&](std::size_t findings) {
+    out << (findings == 0 ? "nothing to explain"
+                          : concat("there is no finding ", number, " to explain, only ", findings))
+        << "\n";
+  });
+}
 void explain_word(const std::string& word, const TextStyle& style, std::ostream& out) {
   Explanation explanation(style, out);
   std::vector<std::string> known;

@@ -15,6 +15,11 @@ namespace ttrace::report {
 void explain_finding(std::size_t number, std::string_view report, const std::string& file,
                      const TextStyle& style, std::ostream& out);
 
+// Says with an answer that was just given what explain_finding() says of it, and where there is no
+// such finding, that: the question was asked before the answer was known.
+void explain_answer(std::size_t number, std::string_view report, const std::string& file,
+                    const TextStyle& style, std::ostream& out);
+
 // Explains a cause or a word. Throws a usage error that names the nearest ones for anything else.
 void explain_word(const std::string& word, const TextStyle& style, std::ostream& out);
 

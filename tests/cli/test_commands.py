@@ -181,6 +181,25 @@ def test_an_answer_that_cannot_be_written_is_no_answer(command: list) -> None:
     assert done.stderr.startswith("ttrace: the answer cannot be written to standard output")
 
 
+@pytest.mark.parametrize(
+    ("command", "code", "last"),
+    [
+        (["compare", REFERENCE, HEALTHY], MATCH, "nothing to explain"),
+        (["audit", HEALTHY], MATCH, "nothing to explain"),
+        (["compare", REFERENCE, FAULTY, "--explain", "999"], DIVERGED, "there is no finding 999"),
+    ],
+)
+def test_where_nothing_is_to_be_explained_the_verdict_stands(
+    ttrace: Run, command: list, code: int, last: str
+) -> None:
+    if command[0] == "audit":
+        command = [*command, "--specification", TESTDATA / "specification.json"]
+    asked = command if "--explain" in command else [*command, "--explain", "1"]
+    done = ttrace(*asked)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].startswith(last)
+
+
 def test_all_prints_every_tensor(ttrace: Run) -> None:
     done = ttrace("compare", REFERENCE, FAULTY, "--all")
     assert done.returncode == DIVERGED

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "report/json/compare_report_json.h"
 #include "report/sample_report.h"
 #include "support/catch.h"
@@ -24,6 +25,21 @@ std::string explained(const std::string& word) {
   std::ostringstream out;
   explain_word(word, {}, out);
   return out.str();
+}
+
+TEST_CASE("an answer without the finding that was asked for says so") {
+  comparison::CompareReport report = test::diverged_report();
+  const auto said = [&](std::size_t number) {
+    std::ostringstream out;
+    explain_answer(number, json_text(report), "", {}, out);
+    return out.str();
+  };
+  const std::size_t found = report.findings.size();
+  CHECK(said(1) == explained(1, json_text(report)));
+  CHECK(said(found + 1) ==
+        base::concat("there is no finding ", found + 1, " to explain, only ", found, "\n"));
+  report.findings.clear();
+  CHECK(said(1) == "nothing to explain\n");
 }
 
 TEST_CASE("a finding is explained from its report") {
