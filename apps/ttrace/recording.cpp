@@ -3,10 +3,12 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -26,7 +28,8 @@ namespace fs = std::filesystem;
 using base::concat;
 using base::printable;
 
-constexpr std::size_t kTail = 20;  // lines of a failed job's output
+constexpr std::size_t kTail = 20;      // lines of a failed job's output
+constexpr std::size_t kMostSaid = 12;  // lines of the collector, of all jobs
 
 struct Recording {
   std::string name;   // in messages
@@ -44,7 +47,7 @@ std::vector<Recording> recordings_of(const RecordingFlags& flags, const RunFolde
   std::vector<Recording> all{
       {"the reference", "ref", folder.reference(), flags.command, std::nullopt, true},
       {"the candidate", "run", folder.candidate(), shell_words(flags.candidate), std::nullopt}};
-  for (std::uint64_t seed = 1; seed <= flags.noise_runs; ++seed) {
+  for (std::uint64_t seed = 1; seed <= flags.noise_runs.value_or(kNoiseRuns); ++seed) {
     all.push_back({concat("noise run ", seed), concat("noise", seed), folder.noise_run(seed),
                    flags.command, seed});
   }
@@ -195,6 +198,30 @@ std::string describe_trace(const trace::Manifest& manifest, double seconds) {
                 base::short_number(std::round(seconds * 10) / 10), " s");
 }
 
+// Whether the collector's line says what was recorded, which describe_trace() says too.
+bool is_last_line(std::string_view line) { return line.find(" -> ") != std::string_view::npos; }
+
+// Prints what the collector said in a job's log and in none before.
+void repeat_collector(const Job& job, std::set<std::string>& said) {
+  constexpr std::string_view kMark = "ttrace: ";
+  std::ifstream log(job.log);
+  for (std::string line; std::getline(log, line);) {
+    if (!line.starts_with(kMark) || is_last_line(line)) continue;
+    if (said.size() < kMostSaid && said.insert(line).second) {
+      base::announce(concat("    ", printable(line.substr(kMark.size()))));
+    }
+  }
+}
+
+void require_microbatches(const RunFolder& folder, const trace::Manifest& reference,
+                          const trace::Manifest& candidate) {
+  const auto mismatch = localize::lacking_microbatches(reference, candidate);
+  if (!mismatch) return;
+  throw base::input_error(folder.path(), ": ", localize::describe_mismatch(*mismatch), " (",
+                          localize::describe_numbers(*mismatch), "); ",
+                          localize::remedy_of(*mismatch));
+}
+
 }  // namespace
 
 double seconds_in(const std::string& flag, const std::string& time) {
@@ -211,9 +238,10 @@ double seconds_in(const std::string& flag, const std::string& time) {
 }
 
 std::string record(const RecordingFlags& flags, const RunFolder& folder, FinishedJobs& finished,
-                   const std::atomic<bool>& stopping) {
+                   const WhyEnough& why_enough, const std::atomic<bool>& stopping) {
   const std::vector<Recording> all = recordings_of(flags, folder);
   std::unique_ptr<trace::Source> reference;
+  std::set<std::string> said;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Recording& recording = all[i];
     const Job job = job_of(recording, flags, folder);
@@ -228,14 +256,22 @@ std::string record(const RecordingFlags& flags, const RunFolder& folder, Finishe
       finished.add();
     }
     std::unique_ptr<trace::Source> source = opened(recording, job, said_in(job.done));
-    if (seconds > 0) base::announce(describe_trace(source->manifest(), seconds));
-    if (i == 0) reference = std::move(source);
-    if (i != 1) continue;
-    const auto mismatch = localize::lacking_microbatches(reference->manifest(), source->manifest());
-    if (!mismatch) continue;
-    throw base::input_error(folder.path(), ": ", localize::describe_mismatch(*mismatch), " (",
-                            localize::describe_numbers(*mismatch), "); ",
-                            localize::remedy_of(*mismatch));
+    if (seconds > 0) {
+      base::announce(describe_trace(source->manifest(), seconds));
+      repeat_collector(job, said);
+    }
+    if (i == 0) {
+      reference = std::move(source);
+      continue;
+    }
+    if (i == 1) require_microbatches(folder, reference->manifest(), source->manifest());
+    const bool any_left = i + 1 < all.size();
+    if (!any_left || (i > 1 && flags.noise_runs)) continue;
+    const std::string why = why_enough(i - 1);
+    if (why.empty()) continue;
+    base::announce(concat(base::plural(all.size() - i - 1, i == 1 ? "noise run" : "more noise run"),
+                          " left out: ", why));
+    break;
   }
   return "";
 }

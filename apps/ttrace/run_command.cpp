@@ -13,6 +13,7 @@
 #include "flags/traces.h"
 #include "inputs.h"
 #include "localization.h"
+#include "localize/other_start.h"
 #include "outputs.h"
 #include "process.h"
 #include "recording.h"
@@ -38,14 +39,38 @@ std::string specification_for(const RunFlags& flags, const RunFolder& folder) {
   return std::filesystem::exists(folder.specification(), error) ? folder.specification() : "";
 }
 
+std::vector<std::string> noise_runs_of(const RunFlags& flags, const RunFolder& folder) {
+  std::vector<std::string> files;
+  for (std::uint64_t seed = 1; seed <= flags.recording.noise_runs.value_or(kNoiseRuns); ++seed) {
+    files.push_back(folder.noise_run(seed));
+  }
+  return files;
+}
+
 ComparisonFlags comparison_of(const RunFlags& flags, const RunFolder& folder) {
   ComparisonFlags comparison;
   comparison.pair.reference = folder.reference();
   comparison.pair.candidate = folder.candidate();
-  for (std::uint64_t seed = 1; seed <= flags.recording.noise_runs; ++seed) {
-    comparison.pair.noise.push_back(folder.noise_run(seed));
+  std::error_code error;
+  for (const std::string& noise : noise_runs_of(flags, folder)) {
+    if (std::filesystem::exists(noise, error)) comparison.pair.noise.push_back(noise);
   }
   return comparison;
+}
+
+// Asks for a first answer. Other weights, data or masks explain everything, and where an error is
+// far beyond what one noise run allows, more of them would not let it pass.
+std::string why_enough(const RunFlags& flags, const RunFolder& folder, std::uint64_t noise_runs) {
+  constexpr double kFarBeyond = 100;
+  const ComparisonFlags asked = comparison_of(flags, folder);
+  const comparison::CompareReport report = Comparison(asked).run(nullptr, {}, nullptr);
+  if (report.other_start) return base::render(localize::describe_start(*report.other_start));
+  if (noise_runs == 0 || report.findings.empty()) return "";
+  const auto& first = report.results[report.findings.front().result];
+  // A share that is no number is beyond everything, too.
+  const bool is_far = judge::is_bad(first.outcome) && first.comparison &&
+                      !(comparison::told_share(first) < kFarBeyond);
+  return is_far ? "the first answer is beyond any noise" : "";
 }
 
 // Explains what diverged, into a file and, if `shown`, on the screen.
@@ -155,8 +180,8 @@ void require_not_of_folder(const RunFlags& flags, const AnswerFlags& answer,
        {folder.reference(), folder.specification(), folder.localization()}) {
     files.push_back({"a file of --out", made, false, false});
   }
-  for (std::uint64_t seed = 1; seed <= flags.recording.noise_runs; ++seed) {
-    files.push_back({"a file of --out", folder.noise_run(seed), false, false});
+  for (const std::string& noise : noise_runs_of(flags, folder)) {
+    files.push_back({"a file of --out", noise, false, false});
   }
   files.push_back({"a file of --out", folder.candidate(), false, true});
   require_separate(files);
@@ -175,7 +200,10 @@ int run_jobs_and_answer(const RunFlags& flags, FinishedJobs& finished) {
   AnswerOutput output(answer);
   {
     const StopSignal signal;
-    const std::string stopped = record(flags.recording, folder, finished, signal.flag());
+    const std::string stopped = record(
+        flags.recording, folder, finished,
+        [&](std::uint64_t noise_runs) { return why_enough(flags, folder, noise_runs); },
+        signal.flag());
     if (!stopped.empty()) {
       std::cout << "INCONCLUSIVE  interrupted while " << stopped << " ran, so nothing was "
                 << (alone ? "audited" : "compared") << "; its processes are ended\n";
@@ -214,7 +242,9 @@ void add_run_command(CLI::App& app, Action& action) {
   CLI::Option* candidate = traces.value("--candidate COMMAND", recording.candidate,
                                         "the candidate's command, in quotes");
   candidate->check([](const std::string& words) { return words.empty() ? "is empty" : ""; });
-  traces.value("--noise-runs N", recording.noise_runs, "number of noise runs (default: 3)")
+  traces
+      .value("--noise-runs N", recording.noise_runs,
+             "number of noise runs (default: 3, or as many as can change the answer)")
       ->check(CLI::Range(0, 99))
       ->needs(candidate);
   add_specification_flag(*command, recording.specification);

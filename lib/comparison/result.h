@@ -101,17 +101,17 @@ struct MicrobatchMismatch {
 
 // The runs do not start alike, which is why what follows differs.
 struct OtherStart {
-  enum class What { kWeights, kData, kDraws };
+  enum class What { kWeights, kData, kDraws, kDropout };
   What what = What::kWeights;
   std::uint64_t step = 0;    // the first one
-  std::uint64_t differ = 0;  // parameters, inputs, or draws of random numbers
+  std::uint64_t differ = 0;  // parameters, inputs, draws of random numbers, or outputs of dropout
   std::uint64_t of = 0;      // parameters that were compared; 0 of data
   // Of weights that are the other side's, rounded to a narrower type: that type, and whose they
   // are.
   std::string rounded_to = {};
   TraceSide rounded = TraceSide::kCandidate;
   std::vector<std::uint64_t> microbatches;  // of data: those whose input differs, ascending
-  std::vector<std::string> modules;         // of draws: those that drew others
+  std::vector<std::string> modules;         // of draws and dropout: those that drew others
 };
 
 // The reference has several ranks and the candidate one: REF and RUN look swapped.

@@ -126,9 +126,19 @@ struct TensorComparison : Pair {
 // ‖C - R‖/‖R‖ over finite pairs; infinite where the reference is zero and the candidate is not.
 double relative_error(const measure::Measurement& measurement);
 // Share of the allowed error that is used, by the tensor or by the worst of its slices; infinite
-// where no error is allowed and there is one.
+// where no error is allowed and there is one, and where a value is NaN or infinite on one side
+// alone.
 double used_share(const ComparedNumbers& numbers);
-// The smallest multiplier with which the tensor and all of its slices would pass.
+// The smallest multiplier with which the tensor and all of its slices would pass; infinite
+// likewise.
 double passing_multiplier(const ComparedNumbers& numbers);
+
+// What an answer says of a tensor with numbers: its error relative to ‖R‖, the share of what is
+// allowed, and what would let it pass. NaN where a value is NaN or infinite on one side alone: what
+// is left of such a tensor says nothing. Of copies that differ, the distance between them if it is
+// larger than the error.
+double told_error(const TensorComparison& result);
+double told_share(const TensorComparison& result);
+double told_multiplier(const TensorComparison& result);  // with which it would pass
 
 }  // namespace ttrace::comparison

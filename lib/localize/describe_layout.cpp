@@ -235,10 +235,13 @@ std::string describe_shapes(const trace::Source& reference, const layout::View& 
 namespace {
 
 // Whether the error of a shard is more than its share of all of it; or so much more than its share
-// of what is allowed that a smaller one beside a large one is wrong too, and no rounding.
+// of what is allowed that a smaller one beside a large one is wrong too, and no rounding. Beside
+// values that are not finite, no other error counts.
 bool holds_error(const measure::BlockStats& block, const comparison::ComparedNumbers& numbers,
                  double even) {
-  if (block.stats.nonfinite_different > 0) return true;
+  if (numbers.measurement.total.nonfinite_different > 0) {
+    return block.stats.nonfinite_different > 0;
+  }
   if (block.stats.unequal == 0) return false;
   const double here = mean_square(block.stats);
   if (here >= even) return true;

@@ -181,6 +181,31 @@ std::optional<OtherStart> other_draws(std::uint64_t step,
   return start;
 }
 
+// Masks of other random numbers change what comes out of dropout and not what goes in.
+std::optional<OtherStart> other_masks(std::uint64_t step,
+                                      const std::vector<TensorComparison>& results,
+                                      const std::vector<ComparedFinding>& findings) {
+  const ComparedFinding& first = findings.front();
+  const auto is_dropout = [](const ComparedFinding& finding) {
+    return finding.class_name.find("Dropout") != std::string::npos;
+  };
+  const trace::TensorKey& key = results[first.result].key;
+  if (key.step != step || key.kind != Kind::kOutput || !is_dropout(first)) return std::nullopt;
+  if (results[first.result].outcome != Outcome::kDiverged || is_explained(first)) {
+    return std::nullopt;
+  }
+  std::set<std::string> modules;
+  OtherStart start = starts_with(OtherStart::What::kDropout, step);
+  for (const ComparedFinding& finding : findings) {
+    const trace::TensorKey& of = results[finding.result].key;
+    if (of.step != step || of.kind != Kind::kOutput || !is_dropout(finding)) continue;
+    ++start.differ;
+    modules.insert(module_of(of));
+  }
+  start.modules.assign(modules.begin(), modules.end());
+  return start;
+}
+
 }  // namespace
 
 std::optional<OtherStart> find_other_start(const std::vector<TensorComparison>& results,
@@ -189,7 +214,8 @@ std::optional<OtherStart> find_other_start(const std::vector<TensorComparison>& 
   const std::uint64_t step = first_step_of(results);
   if (auto weights = other_weights(step, results, findings)) return weights;
   if (auto data = other_data(step, results, findings)) return data;
-  return other_draws(step, results, findings);
+  if (auto draws = other_draws(step, results, findings)) return draws;
+  return other_masks(step, results, findings);
 }
 
 std::string_view name_of(OtherStart::What what) {
@@ -199,9 +225,11 @@ std::string_view name_of(OtherStart::What what) {
     case OtherStart::What::kData:
       return "data";
     case OtherStart::What::kDraws:
+      return "draws";
+    case OtherStart::What::kDropout:
       break;
   }
-  return "draws";
+  return "dropout";
 }
 
 base::Message describe_start(const OtherStart& start) {
@@ -225,6 +253,11 @@ base::Message describe_start(const OtherStart& start) {
         "the runs drew other random numbers in {modules}: seed both alike before the step, give "
         "the "
         "numbers as arguments, or draw none",
+        {{"modules", in_words(start.modules)}}};
+  }
+  if (start.what == OtherStart::What::kDropout) {
+    return {
+        "dropout is active in {modules}, and no two runs draw the same masks: set it to 0 in both",
         {{"modules", in_words(start.modules)}}};
   }
   if (start.microbatches.empty()) {

@@ -18,15 +18,16 @@ namespace ttrace::localize {
 // Where these are the other side's, rounded to a narrower type, it says so.
 // Other data: an input of the model, more than half of whose elements differ on every shard, while
 // no parameter does. Other draws: modules drew other random numbers, and every finding of the first
-// step is one of theirs. Not weights where more than half of what differs, and not data where any,
-// has a cause that says more than where the error is: wrong blocks and layouts are bugs.
+// step is one of theirs. Dropout: the first finding is the output of a module of dropout, whose
+// input matches. Not weights where more than half of what differs, and not data or dropout
+// where any, has a cause that says more than where the error is: wrong blocks and layouts are bugs.
 //
-// `results`: judged; `findings`: with their causes.
+// `results`: judged; `findings`: with their causes, the first in the data flow first.
 std::optional<comparison::OtherStart> find_other_start(
     const std::vector<comparison::TensorComparison>& results,
     const std::vector<comparison::ComparedFinding>& findings);
 
-// "weights", "data", "draws".
+// "weights", "data", "draws", "dropout".
 std::string_view name_of(comparison::OtherStart::What what);
 
 // "the runs do not start from the same weights (35 of 53 parameters differ): ...".

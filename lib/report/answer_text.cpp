@@ -173,7 +173,6 @@ const comparison::TensorComparison* closest_to_limit(const comparison::CompareRe
   const comparison::TensorComparison* closest = nullptr;
   for (const comparison::TensorComparison& result : report.results) {
     if (result.outcome != Outcome::kMatch || !result.comparison || result.exact) continue;
-    if (result.comparison->replay) continue;
     if (closest == nullptr ||
         comparison::used_share(*result.comparison) > comparison::used_share(*closest->comparison)) {
       closest = &result;

@@ -113,7 +113,7 @@ void write_audit_screen(const AuditReport& report, const std::string& first_line
     screen.add("proof", describe_audited_proof(shown), Screen::Keep::kAlways, 260);
     screen.add("first at", describe_first_broken(report));
     screen.add("expected", shown.broken_check()->expected, Screen::Keep::kLong);
-    screen.add("look at", look_at(first, shown.key, report.run.mesh));
+    screen.add("look at", look_at(first, shown.key, report.run));
     for (std::size_t i = 1; i < report.findings.size(); ++i) {
       if (i > base::kShown.also) {
         screen.add("also", concat("and ", report.findings.size() - i, " more findings (--all)"),

@@ -53,8 +53,12 @@ std::string describe_where(const CompareReport& report, const FindingGroup& grou
 // "103 % of its norm, 1.7e6 times what is allowed".
 std::string describe_distance(const TensorComparison& result) {
   if (!result.comparison || result.exact) return result.reason;
-  const double error = comparison::relative_error(result.comparison->measurement);
-  const double used = comparison::used_share(*result.comparison);
+  const std::uint64_t not_finite = result.comparison->measurement.total.nonfinite_different;
+  if (not_finite > 0) {
+    return concat(base::plural(not_finite, "value"), " NaN or infinite on one side alone");
+  }
+  const double error = comparison::told_error(result);
+  const double used = comparison::told_share(result);
   constexpr double kPercent = 0.01;
   std::string text = concat("the error is ", error >= kPercent && error < 100
                                                  ? percent(error) + " of the norm"
@@ -154,7 +158,7 @@ void add_group(const CompareReport& report, const FindingGroup& group, Screen& s
   const TensorComparison& result = report.results[shown.result];
   screen.add("where", describe_where(report, group), Screen::Keep::kAlways, 260);
   screen.add("proof", describe_proof(report, group), Screen::Keep::kAlways, 260);
-  screen.add("look at", look_at(shown, result.key, report.candidate.mesh));
+  screen.add("look at", look_at(shown, result.key, report.candidate));
   if (shown.causes.empty() && !shown.record_next.empty()) {
     screen.add("record", concat(shown.record_next, " on both runs shows the layer around it"),
                Screen::Keep::kLong);

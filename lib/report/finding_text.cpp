@@ -50,12 +50,16 @@ bool whole_is_within(const comparison::ComparedNumbers& comparison) {
 std::string describe_error(const comparison::ComparedFinding& finding,
                            const comparison::TensorComparison& result) {
   const comparison::ComparedNumbers& comparison = *result.comparison;
-  const double error = comparison::relative_error(comparison.measurement);
+  const double error = comparison::told_error(result);
   const double norm = measure::reference_norm(comparison.measurement.total);
   const double epsilon = comparison.tolerance.epsilon;
   if (result.exact) return result.reason;
+  if (comparison.measurement.total.nonfinite_different > 0) {
+    return concat(base::plural(comparison.measurement.total.nonfinite_different, "value"),
+                  " NaN or infinite on one side alone      no multiplier would pass it");
+  }
   const double difference = measure::difference_norm(comparison.measurement.total);
-  const double multiplier = comparison::passing_multiplier(comparison);
+  const double multiplier = comparison::told_multiplier(result);
   const bool slice_failed = whole_is_within(comparison) && !finding.parts.empty();
   const std::string failed =
       slice_failed ? concat(finding.parts, "; the whole is within: ") : std::string();
@@ -285,7 +289,7 @@ void write_line_of(const comparison::CompareReport& report, const FindingGroup& 
       out << ", " << printable(finding.parts);
     } else {
       out << ", error " << (several ? "up to " : "")
-          << short_number(comparison::relative_error(result.comparison->measurement));
+          << short_number(comparison::told_error(result));
     }
   }
   if (!finding.causes.empty()) out << ", " << printable(name_of(finding.causes.front()));

@@ -35,7 +35,7 @@ void add_localized(const LocalizeReport& report, Screen& screen) {
   screen.add("proof", first.causes.empty() ? first.where : first.causes.front().evidence);
   screen.add("local", first.summary, Screen::Keep::kAlways, 260);
   if (first.shown) {
-    screen.add("look at", look_at(first, *first.shown, report.comparison.candidate.mesh));
+    screen.add("look at", look_at(first, *first.shown, report.comparison.candidate));
   }
   for (std::size_t i = 1; i < report.findings.size(); ++i) {
     if (i > base::kShown.also) {

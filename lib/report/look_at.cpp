@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "comparison/shown_precision.h"
 
 namespace ttrace::report {
 
@@ -36,20 +37,20 @@ const std::vector<LookAt>& look_at_lines() {
       {"scaled", Phase::kBackward, "", "*loss*",
        "what the loss is multiplied by before its backward, and what gradients are divided by "
        "later",
-       "Megatron-LM 906", "P3"},
+       "Megatron-LM 906", "P3", Needs::kNothing},
       {"scaled", Phase::kBackward, "pp", "*",
        "a division by the number of micro-batches on every pipeline stage", "DeepSpeed d99a6429",
        "G6"},
       {"scaled", Phase::kOptimizer, "", "*",
-       "the norm that clipping uses: of all parameters, experts too", "Megatron-LM abf10f85",
-       "G10"},
+       "the norm that clipping uses: of all parameters, experts too", "Megatron-LM abf10f85", "G10",
+       Needs::kNothing},
       {"double_reduction", Phase::kBackward, "", "*",
        "gradients that are summed over this axis already where another step sums them",
        "Megatron-LM 1528", "P14"},
       {"replica_conflict", Phase::kForward, "", "*",
        "the reduction of the largest element for an FP8 scale: over all ranks that share the "
        "tensor",
-       "Megatron-LM PR 442", "P8"},
+       "Megatron-LM PR 442", "P8", Needs::kNarrowProducts},
       {"replica_conflict", Phase::kBackward, "", "*",
        "the all-reduce of the gradient of what is cut over these ranks, such as experts",
        "torchtitan 1805", "G1"},
@@ -64,7 +65,7 @@ const std::vector<LookAt>& look_at_lines() {
        "P9"},
       {"stale", Phase::kBackward, "", "*",
        "what recomputation takes from an earlier step, such as the scale of an FP8 tensor",
-       "TransformerEngine 1190", "G14"},
+       "TransformerEngine 1190", "G14", Needs::kNothing},
       {"missing_layer", std::nullopt, "", "*",
        "how layers are divided over the stages where they do not divide evenly", "Megatron-LM 1304",
        "P10"},
@@ -79,32 +80,58 @@ const std::vector<LookAt>& look_at_lines() {
        "labels that are rolled after the sequence was cut over ranks, not before", "verl PR 4250",
        "G12"},
       {"mask_or_rows", Phase::kForward, "", "*",
-       "which ids a rank takes for its own in a vocabulary-parallel embedding", "slapo PR 80",
-       "P1"},
+       "which ids a rank takes for its own in a vocabulary-parallel embedding", "slapo PR 80", "P1",
+       Needs::kEmbedding},
       {"mask_or_rows", Phase::kBackward, "", "*",
        "the random state that recomputation restores: another dropout mask", "torchtitan e347b1e5",
-       "G13"},
+       "G13", Needs::kNothing},
       {"lower_precision", Phase::kSynchronisation, "", "*",
        "the type in which gradients are reduced", "DeepSpeed dd3690c5", "G15"},
       {"non_finite", Phase::kForward, "", "*",
-       "a tensor that is multiplied as FP8 and was never cast", "TransformerEngine PR 738", "P7"},
+       "a tensor that is multiplied as FP8 and was never cast", "TransformerEngine PR 738", "P7",
+       Needs::kNarrowProducts},
       {"narrow_accumulator", Phase::kBackward, "", "*",
        "LayerNorm on the CPU with bf16 inputs: torch adds up its gradients in bf16", "torch 2.13.0",
-       ""},
+       "", Needs::kNothing},
       {"narrow_coefficients", Phase::kForward, "", "*",
-       "BatchNorm on the CPU with parameters in bf16: in float32 it is right", "torch 2.13.0", ""},
+       "BatchNorm on the CPU with parameters in bf16: in float32 it is right", "torch 2.13.0", "",
+       Needs::kNothing},
   };
   return kLines;
 }
 
+namespace {
+
+bool is_embedding(const answer::Finding& finding, const trace::TensorKey& shown) {
+  return base::glob_match("*mbed*", finding.class_name.empty() ? shown.name : finding.class_name);
+}
+
+bool has(Needs needs, const answer::Finding& finding, const trace::TensorKey& shown,
+         const answer::TraceFacts& run) {
+  const bool ranks = run.ranks > 1;
+  switch (needs) {
+    case Needs::kNothing:
+      return true;
+    case Needs::kRanks:
+      return ranks;
+    case Needs::kEmbedding:
+      return ranks && is_embedding(finding, shown);
+    case Needs::kNarrowProducts:
+      return comparison::names_fp8(run.precision);
+  }
+  return false;
+}
+
+}  // namespace
+
 std::string look_at(const answer::Finding& finding, const trace::TensorKey& shown,
-                    const std::vector<trace::MeshAxis>& mesh) {
+                    const answer::TraceFacts& run) {
   if (finding.causes.empty()) return "";
   const answer::Cause& cause = finding.causes.front();
   const auto is_about = [&](const LookAt& line) {
     if (line.axis.empty() || line.axis == cause.axis) return true;
     if (!cause.axis.empty()) return false;
-    return std::any_of(mesh.begin(), mesh.end(), [&](const trace::MeshAxis& axis) {
+    return std::any_of(run.mesh.begin(), run.mesh.end(), [&](const trace::MeshAxis& axis) {
       return axis.name == line.axis && axis.size > 1;
     });
   };
@@ -113,6 +140,7 @@ std::string look_at(const answer::Finding& finding, const trace::TensorKey& show
       continue;
     }
     if (!is_about(line) || !base::glob_match(line.names, shown.name)) continue;
+    if (!has(line.needs, finding, shown, run)) continue;
     return base::concat(line.text, " (", line.bug, ")");
   }
   return "";

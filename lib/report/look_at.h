@@ -7,11 +7,19 @@
 #include <vector>
 
 #include "answer/finding.h"
+#include "answer/trace_facts.h"
 #include "localize/phase.h"
 #include "trace/key.h"
-#include "trace/manifest.h"
 
 namespace ttrace::report {
+
+// What a run must have for a line to say something of it.
+enum class Needs {
+  kNothing,
+  kRanks,           // several
+  kEmbedding,       // a module that looks rows up, on several ranks
+  kNarrowProducts,  // a precision of 8 bits
+};
 
 struct LookAt {
   std::string_view cause;
@@ -21,14 +29,15 @@ struct LookAt {
   std::string_view text;
   std::string_view bug;    // that proves it: where it happened
   std::string_view shows;  // its number in the gallery of tests/gallery/bugs.py, or empty
+  Needs needs = Needs::kRanks;
 };
 
 // All lines; of one cause, those for certain names and axes first.
 const std::vector<LookAt>& look_at_lines();
 
 // The line for a finding about `shown`, by its first cause; empty where no cause is known, or no
-// real bug had it. `mesh`: of the run, for causes that name no axis.
+// real bug of such a module in such a run had it. `run`: the candidate, or the only one.
 std::string look_at(const answer::Finding& finding, const trace::TensorKey& shown,
-                    const std::vector<trace::MeshAxis>& mesh);
+                    const answer::TraceFacts& run);
 
 }  // namespace ttrace::report

@@ -36,7 +36,8 @@ void write_microbatches(const comparison::CompareReport& report, std::ostream& o
 
 void write_start(const comparison::CompareReport& report, std::ostream& out) {
   const comparison::OtherStart& start = *report.other_start;
-  if (start.what == comparison::OtherStart::What::kDraws) {
+  using What = comparison::OtherStart::What;
+  if (start.what == What::kDraws || start.what == What::kDropout) {
     out << "\n  Whatever follows from them is not listed (--all lists it).\n";
     return;
   }

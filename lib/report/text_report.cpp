@@ -91,13 +91,14 @@ void write_every_tensor(const comparison::CompareReport& report, std::ostream& o
       const comparison::ComparedNumbers& comparison = *result.comparison;
       const double norm = measure::reference_norm(comparison.measurement.total);
       const double allowed = comparison.tolerance.allowed_norm();
+      const double used = comparison::told_share(result);
       std::snprintf(row.data(), row.size(), "  %-18s %-10s %-10s %-7s",
                     std::string(outcome_name(result.outcome)).c_str(),
-                    short_number(comparison::relative_error(comparison.measurement)).c_str(),
+                    short_number(comparison::told_error(result)).c_str(),
                     norm > 0 ? short_number(allowed / norm).c_str() : "0",
-                    std::isfinite(comparison::used_share(comparison))
-                        ? percent(comparison::used_share(comparison)).c_str()
-                        : "inf");
+                    std::isfinite(used) ? percent(used).c_str()
+                    : std::isnan(used)  ? "nan"
+                                        : "inf");
     } else {
       std::snprintf(row.data(), row.size(), "  %-18s %-10s %-10s %-7s",
                     std::string(outcome_name(result.outcome)).c_str(), "-", "-", "-");

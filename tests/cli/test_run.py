@@ -65,6 +65,15 @@ def record(name, tell=True):
 print("step 0 begins", os.environ.get("TTRACE_STEPS"))
 """
 HEALTHY = JOB + 'record(f"noise{seed}.h5" if seed else (what or ["ref.h5"])[0])\n'
+# The candidate from weights of another seed.
+OTHER_WEIGHTS = JOB + """
+record("tp2sp", tell=False)
+import h5py, numpy
+for path in out.glob("*.h5"):
+    with h5py.File(path, "r+") as file:
+        for number, parameter in enumerate(file["step_000000/param"].values()):
+            parameter[...] = numpy.random.default_rng(number).normal(size=parameter.shape)
+"""
 FOREVER = HEALTHY + "time.sleep(1000)\n"
 
 
@@ -137,6 +146,30 @@ def test_a_healthy_pair(ttrace: Run, folder: Path) -> None:
     assert (kept / "page.html").read_text().startswith("<!")
     assert not (kept / "localize.json").exists()
     assert (kept / "ref.log").read_text() == "step 0 begins None\n"
+
+
+def test_noise_runs_are_spent_where_they_can_change_the_answer(ttrace: Run, folder: Path) -> None:
+    far = run(ttrace, folder, of="tp2sp_p12")
+    assert far.returncode == DIVERGED and "; 1 noise run\n" in far.stdout
+    assert "\nttrace: 2 more noise runs left out: the first answer is beyond any noise\n" in far.stderr
+    asked = run(ttrace, folder, "--noise-runs", "2", of="tp2sp_p12")
+    assert asked.returncode == DIVERGED and "; 2 noise runs\n" in asked.stdout
+    # Weights of another seed.
+    (folder / "other.py").write_text(OTHER_WEIGHTS)
+    done = ttrace("run", "--candidate", candidate("other.py"), "--", *words("job.py"), cwd=folder)
+    assert done.returncode == DIVERGED, done.stderr
+    assert done.stdout.startswith("DIVERGED  the runs do not start from the same weights")
+    assert "ttrace: 3 noise runs left out: the runs do not start from the same" in done.stderr
+    assert not list((folder / "ttrace-run").glob("noise*"))
+
+
+def test_what_the_collector_says_of_a_job_is_repeated_once(ttrace: Run, folder: Path) -> None:
+    said = 'print("ttrace: warning: dropout is active", "ttrace: step 0 -> x", sep="\\n")\n'
+    (folder / "job.py").write_text(said + HEALTHY)
+    done = run(ttrace, folder)
+    assert done.returncode == MATCH, done.stderr
+    assert done.stderr.count("dropout is active") == 1
+    assert "step 0 -> x" not in done.stderr
 
 
 def test_a_bug_is_compared_and_explained(ttrace: Run, folder: Path) -> None:

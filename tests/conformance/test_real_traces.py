@@ -43,6 +43,8 @@ def test_every_tensor_has_numpys_sums(ttrace: Run, tmp_path: Path, name: str) ->
             own = expected.pop("candidate_norm")
             assert math.isclose(result["candidate_norm"], own, rel_tol=DIGITS)
             del expected["scale"]
+        if result["outcome"] == "replica_conflict":
+            del expected["error"]  # the distance of the copies, which has a test of its own
         numbers = result if replay is None else replay["against_reference"]
         for member, value in expected.items():
             assert math.isclose(numbers[member], value, rel_tol=DIGITS), (key, member)

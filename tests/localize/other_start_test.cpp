@@ -77,6 +77,44 @@ TEST_CASE("weights with a cause of their own are no other weights") {
   CHECK_FALSE(report.other_start);
 }
 
+// A layer, dropout behind it, and a head; `candidate` is what dropout gives there.
+TwoRuns with_dropout(const Values& layer, const Values& candidate, const char* class_name) {
+  TwoRuns runs;
+  const auto output = [](const char* name) {
+    return ttrace::test::make_entry(name, {8}, Kind::kOutput);
+  };
+  runs.put(output("fc"), kWeight, layer);
+  runs.put(output("drop"), {2, 0, 4, 1, 14, 0, 4, 18}, candidate);
+  runs.put(output("head"), kWeight, kOtherWeight);
+  for (auto* trace : {&runs.reference(), &runs.candidate()}) {
+    trace::Module fc;
+    fc.name = "fc";
+    trace::Module drop;
+    drop.name = "drop";
+    drop.class_name = class_name;
+    drop.inputs = {"fc"};
+    trace::Module head;
+    head.name = "head";
+    head.inputs = {"drop"};
+    trace->edit().modules = {fc, drop, head};
+  }
+  return runs;
+}
+
+TEST_CASE("another mask of dropout leads the report") {
+  const Values other_mask{0, -4, 4, 0, 14, -12, 0, 18};
+  const auto report = with_dropout(kWeight, other_mask, "Dropout").compared();
+  REQUIRE(report.other_start);
+  CHECK(report.other_start->what == OtherStart::What::kDropout);
+  CHECK(report.other_start->modules == std::vector<std::string>{"drop"});
+  CHECK(text_of(report).starts_with("DIVERGED  dropout is active in drop, and no two runs draw"));
+  // A module of another class, a layer before it that is wrong, and a mask scaled by 1.1 are bugs.
+  CHECK_FALSE(with_dropout(kWeight, other_mask, "Mask").compared().other_start);
+  CHECK_FALSE(with_dropout(kOtherWeight, other_mask, "Dropout").compared().other_start);
+  const Values scaled{2.2, 0, 4.4, 1.1, 15.4, 0, 4.4, 19.8};
+  CHECK_FALSE(with_dropout(kWeight, scaled, "Dropout").compared().other_start);
+}
+
 TEST_CASE("other data are told with their micro-batches") {
   TwoRuns runs = with_other_weights(0);
   runs.put(input(0), {11, 4, 7, 2}, {11, 4, 7, 2});

@@ -146,6 +146,36 @@ TEST_CASE("the first NaN is named with its place") {
   CHECK(causes[0].evidence.find("first that differs at [2, 1] on rank 0") != std::string::npos);
 }
 
+TEST_CASE("what is not finite decides the numbers and the ranks of a finding") {
+  TwoRuns runs(make_mesh({{"tp", 2}}));
+  Values broken = kWhole;
+  for (double& value : broken) value *= 1 + 1e-4;  // an error that is larger than allowed
+  broken[40] = std::nan("");
+  runs.put(make_entry("fc", {16, 4}), kWhole, broken, {{"tp", trace::Shard{0, {}}}});
+  const comparison::CompareReport report = runs.compared();
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].ranks == std::vector<std::uint64_t>{1});
+  const comparison::TensorComparison& result = report.results[report.findings[0].result];
+  CHECK(std::isnan(comparison::told_share(result)));
+  CHECK(std::isnan(comparison::told_error(result)));
+  CHECK(std::isinf(comparison::used_share(*result.comparison)));
+  CHECK(std::isinf(comparison::passing_multiplier(*result.comparison)));
+}
+
+TEST_CASE("of copies that differ the distance is the error") {
+  TwoRuns runs(make_mesh({{"dp", 2}}));
+  runs.put(make_entry("fc", {16, 4}), kWhole, kWhole);
+  Values other = kWhole;
+  for (double& value : other) value *= 1.5;
+  runs.candidate().put_shard(runs.candidate().manifest().tensors[0], 1, other);
+  const comparison::CompareReport report = runs.compared();
+  REQUIRE(report.findings.size() == 1);
+  const comparison::TensorComparison& result = report.results[report.findings[0].result];
+  CHECK(result.outcome == judge::Outcome::kReplicaConflict);
+  CHECK(comparison::told_error(result) == Approx(0.5).epsilon(0.01));
+  CHECK(comparison::told_share(result) > 1000);
+}
+
 // Raw gradients of two micro-batches, each on one rank of dp, and the main gradient.
 struct Gradients {
   TwoRuns runs{make_mesh({{"dp", 2}})};

@@ -19,6 +19,7 @@ _BY_FILE = {
     },
     "comparison/division.h": {"kMostParts": "parts of work, refused beyond"},
     "comparison/fault_plan.cpp": {"kParts": "which fault selftest plants, and tells"},
+    "comparison/tensor_comparison.cpp": {"kInfinity": "a share of nothing"},
     "comparison/local_files.cpp": {"kMostParts": "parts that are listed"},
     "comparison/measure_pairs.cpp": {"kMostKept": "layouts that records share in memory"},
     "comparison/run_facts.cpp": {"kMostNamed": "unreadable ranks that are listed"},

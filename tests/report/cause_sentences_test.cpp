@@ -287,7 +287,7 @@ TEST_CASE("every line of what to look at is of a known cause, and names its bug"
     trace::TensorKey shown;
     shown.kind = kind;
     shown.name = name;
-    return look_at(finding, shown, mesh);
+    return look_at(finding, shown, {"run", 2, mesh, {}, "bf16"});
   };
   using trace::Kind;
   CHECK(look_at({}, {}, {}).empty());
@@ -298,6 +298,30 @@ TEST_CASE("every line of what to look at is of a known cause, and names its bug"
   CHECK(contains(found("scaled", "", Kind::kGradOutput, "layers.1", {{"pp", 2}}), "pipeline"));
   CHECK(found("scaled", "", Kind::kGradOutput, "layers.1", {}).empty());
   CHECK(found("scaled", "tp", Kind::kGradOutput, "layers.1", {{"pp", 2}}).empty());
+}
+
+TEST_CASE("no line speaks of what the module or the run has not") {
+  const auto of = [](const char* cause, const char* name, const char* class_name,
+                     const char* precision, std::uint64_t ranks) {
+    answer::Finding finding;
+    finding.causes = {{cause, "", "", 0}};
+    finding.class_name = class_name;
+    trace::TensorKey shown;
+    shown.kind = trace::Kind::kOutput;
+    shown.name = name;
+    return look_at(finding, shown, {"run", ranks, {}, {}, precision});
+  };
+  CHECK(contains(of("mask_or_rows", "wte", "VocabParallelEmbedding", "bf16", 2), "embedding"));
+  CHECK(contains(of("mask_or_rows", "embedding.word", "", "bf16", 2), "embedding"));
+  CHECK(of("mask_or_rows", "embed.attn", "Attention", "bf16", 2).empty());
+  CHECK(of("mask_or_rows", "h.0.mlp.up.lora_b", "Linear", "bf16", 2).empty());
+  CHECK(of("mask_or_rows", "wte", "Embedding", "bf16", 1).empty());  // nothing is cut
+  CHECK(contains(of("replica_conflict", "fc", "Linear", "fp8", 2), "FP8"));
+  CHECK(of("replica_conflict", "fc", "Linear", "bf16", 2).empty());
+  CHECK(contains(of("non_finite", "fc", "Linear", "fp8", 1), "FP8"));
+  CHECK(of("non_finite", "fc", "Linear", "fp16", 1).empty());
+  CHECK(contains(of("offset", "fc", "Linear", "bf16", 2), "every rank adds"));
+  CHECK(of("offset", "fc", "Linear", "bf16", 1).empty());
 }
 
 }  // namespace

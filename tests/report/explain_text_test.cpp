@@ -31,7 +31,7 @@ TEST_CASE("an answer without the finding that was asked for says so") {
   comparison::CompareReport report = test::diverged_report();
   const auto said = [&](std::size_t number) {
     std::ostringstream out;
-    explain_answer(number, json_text(report), "", {}, out);
+    explain_answer(number, json_text(report), "r.json", {}, out);
     return out.str();
   };
   const std::size_t found = report.findings.size();

@@ -268,11 +268,13 @@ void add_slices(const judge::SliceJudgement& slices, std::size_t most, json& out
 json shards_json(const comparison::TensorComparison& result, std::size_t most_ranks) {
   if (!result.comparison) return nullptr;
   const std::vector<measure::BlockStats>& blocks = result.comparison->measurement.blocks;
+  const bool by_count = result.comparison->measurement.total.nonfinite_different > 0;
   std::vector<double> squares;
   double all = 0;
   for (const measure::BlockStats& block : blocks) {
     const double difference = measure::difference_norm(block.stats);
-    squares.push_back(difference * difference);
+    squares.push_back(by_count ? static_cast<double>(block.stats.nonfinite_different)
+                               : difference * difference);
     all += squares.back();
   }
   if (!(all > 0) || !std::isfinite(all)) return nullptr;
@@ -288,7 +290,10 @@ json shards_json(const comparison::TensorComparison& result, std::size_t most_ra
     json shard = shard_place_json(*blocks[i].owner);
     const double norm = measure::reference_norm(blocks[i].stats);
     const double difference = measure::difference_norm(blocks[i].stats);
-    shard["error"] = number(norm > 0 ? difference / norm : (difference > 0 ? HUGE_VAL : 0.0));
+    const bool is_nan = blocks[i].stats.nonfinite_different > 0;
+    shard["error"] = number(is_nan     ? NAN
+                            : norm > 0 ? difference / norm
+                                       : (difference > 0 ? HUGE_VAL : 0.0));
     shard["share"] = squares[i] / all;
     shards.push_back(std::move(shard));
   }
@@ -312,17 +317,17 @@ json result_json(const comparison::TensorComparison& result, std::size_t most_sl
   const double norm = measure::reference_norm(stats);
   const double difference = measure::difference_norm(stats);
   const double allowed = comparison.tolerance.allowed_norm();
-  const double error = comparison::relative_error(comparison.measurement);
+  const double error = comparison::told_error(result);
   out["error"] = number(error);
   out["error_in_eps"] = comparison.tolerance.epsilon > 0
                             ? number(error / comparison.tolerance.epsilon)
                             : json(nullptr);
   out["allowed"] = number(norm > 0 ? allowed / norm : (allowed > 0 ? HUGE_VAL : 0.0));
-  out["used"] = number(comparison::used_share(comparison));
+  out["used"] = number(comparison::told_share(result));
   out["rule"] = rule_text(comparison.tolerance);
   out["formula"] = comparison.tolerance.formula;
   out["passing_multiplier"] =
-      result.exact ? json(nullptr) : number(comparison::passing_multiplier(comparison));
+      result.exact ? json(nullptr) : number(comparison::told_multiplier(result));
   out["difference_norm"] = number(difference);
   out["reference_norm"] = number(norm);
   out["candidate_norm"] = number(measure::candidate_norm(stats));
