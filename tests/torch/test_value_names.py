@@ -80,6 +80,16 @@ def test_further_arguments():
     assert named(Anything(), A, B, more=C) == [("m", None), ("m[args][1]", 1), ("m[more]", 2)]
 
 
+def test_a_star_has_one_name_whatever_it_is_called():
+    """Lightning under DDP puts a function with `*_args` into a module without a forward."""
+    module = Anything()
+    plain = named(module, {"ids": A}, [B], more=C)
+    assert plain == [("m[args][ids]", 0), ("m[args][1][0]", 1), ("m[more]", 2)]
+    forward = module.forward
+    module.forward = lambda *_args, **_kwargs: forward(*_args, **_kwargs)
+    assert named(module, {"ids": A}, [B], more=C) == plain
+
+
 def test_a_function_put_into_a_module_leaves_the_names_of_its_class():
     module = Attention()
     forward = module.forward

@@ -17,6 +17,9 @@ from ttrace_torch.base import pytree
 from ttrace_torch.base.names import is_name, value_name
 
 _ESCAPED = frozenset("/%[]")
+# What a `*args` takes has this name, whatever the function calls it: a wrapper that stands in for
+# the function calls it otherwise.
+_REST = "args"
 
 
 class Value(NamedTuple):
@@ -35,13 +38,13 @@ class ArgumentNames:
 
     def __init__(self, module: nn.Module) -> None:
         self._positional: list[str] = []
-        self._rest: str | None = None
+        self._takes_rest = False
         self._first: str | None = None
         parameters = _parameters(module)
         self._known = parameters is not None
         for turn, parameter in enumerate(parameters or ()):
             if parameter.kind is parameter.VAR_POSITIONAL:
-                self._rest = parameter.name
+                self._takes_rest = True
             elif parameter.kind is not parameter.VAR_KEYWORD:
                 if parameter.kind is not parameter.KEYWORD_ONLY:
                     self._positional.append(parameter.name)
@@ -51,7 +54,7 @@ class ArgumentNames:
     def values(self, module: str, given: tuple[Sequence[Any], Mapping[str, Any]]) -> list[Value]:
         """The tensors of `given`, (args, kwargs), in order, with names that begin with `module`."""
         args, kwargs = given
-        if not self._known or (len(args) > len(self._positional) and self._rest is None):
+        if not self._known or (len(args) > len(self._positional) and not self._takes_rest):
             return _by_position(module, pytree.tensors_in(given))
         found = []
         for number, argument in enumerate(args):
@@ -60,7 +63,7 @@ class ArgumentNames:
             else:
                 turn = number - len(self._positional)
                 # A function that takes only `*args` has a first argument, too.
-                start = [] if number == 0 else [str(self._rest), str(turn)]
+                start = [] if number == 0 else [_REST, str(turn)]
             found.extend(_under(start, argument, self._of_first(number)))
         for key, argument in kwargs.items():
             first = self._first if key == self._first else None
@@ -74,7 +77,7 @@ class ArgumentNames:
         """First component of the paths of tensors inside the first argument."""
         if number > 0:
             return None
-        return self._positional[0] if self._positional else self._rest
+        return self._positional[0] if self._positional else _REST
 
 
 def result_values(module: str, result: Any) -> list[Value]:
