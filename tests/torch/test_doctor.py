@@ -107,12 +107,50 @@ def test_the_patch_is_one_that_patch_takes(tmp_path: Path, capsys, monkeypatch) 
     assert "– model      not looked at: without `if __name__" in said
 
 
-def test_frameworks() -> None:
-    text = "from transformers import Trainer\ntrainer = Trainer(model)\ntrainer.train()\n"
-    assert added(text) == [
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from transformers import Trainer\ntrainer = Trainer(model)\n",
+        "import transformers as hf\ntrainer = hf.Seq2SeqTrainer(model)\n",
+        "from trl import SFTTrainer\ntrainer = SFTTrainer(model)\n",
+        "from transformers import Trainer\nclass Mixin: pass\n"
+        "class Base(Mixin, Trainer): pass\nclass OwnTrainer(Base): pass\n"
+        "trainer = OwnTrainer(model)\n",
+    ],
+)
+def test_trainers_of_transformers(text: str) -> None:
+    assert added(text + "trainer.train()\n") == [
         "import ttrace_torch as tt",
         "trainer.add_callback(tt.trainer_callback(trainer))",
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import lightning as L\ntrainer = L.Trainer(max_steps=1)\n",
+        "from lightning.pytorch import Trainer\ntrainer = Trainer(max_steps=1)\n",
+        "import pytorch_lightning as pl\ntrainer = pl.Trainer(max_steps=1)\n",
+    ],
+)
+def test_trainers_of_lightning(text: str) -> None:
+    lines = ["import ttrace_torch.lightning"]
+    lines += ["trainer.callbacks.append(ttrace_torch.lightning.Callback())"]
+    assert added(text + "trainer.fit(model)\n") == lines
+    assert Script(patched(text), "train.py").is_traced()
+
+
+def test_another_class_called_trainer() -> None:
+    """Whose it is the text does not say, so that nothing of transformers is proposed."""
+    own = "class Trainer:\n    pass\n\n\ntrainer = Trainer()\n"
+    assert "tracer = tt.trace(model, optimizer)" in added(own + PLAIN)
+    assert not any("add_callback" in line for line in added(own + PLAIN))
+    for text in (own, "class A(B): pass\nclass B(A): pass\ntrainer = MyTrainer(A)\n"):
+        with pytest.raises(UnclearScript, match="Trainer is a Trainer of transformers does not"):
+            Script(text, "train.py").patch()
+
+
+def test_frameworks() -> None:
     text = "import deepspeed\nengine, _, _, _ = deepspeed.initialize(model=m)\n"
     text += "for batch in data:\n    loss = engine(batch)\n    engine.backward(loss)\n"
     text += "    engine.step()\n"

@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 IMPORTED_AS = "ttrace_doctor"
 _WRAPPERS = {"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP"}
 _IMPORT = "import ttrace_torch as tt"
+# The packages whose classes called ...Trainer are transformers' Trainer, or Lightning's.
+_TRANSFORMERS = {"transformers", "trl"}
+_LIGHTNING = {"lightning", "pytorch_lightning"}
 
 
 class UnclearScript(Exception):
@@ -60,8 +63,10 @@ class Script:
 
     def is_traced(self) -> bool:
         """Whether it makes a tracer."""
-        return any(_called(call) in ("trace", "trainer_callback") for call in self._calls()) and (
-            "ttrace_torch" in self.imports()
+        made = ("trace", "trainer_callback", "Callback")
+        return any(
+            _called(call) in made and self._package(_called(call, whole=True)) == "ttrace_torch"
+            for call in self._calls()
         )
 
     def imports(self) -> set[str]:
@@ -93,16 +98,27 @@ class Script:
 
     def _edits(self) -> Edits:
         edits = Edits()
-        edits.insert(self._behind_imports(), _IMPORT)
         trainer = self._assigned_from(lambda called: called.endswith("Trainer"))
+        backwards = [call for call in self._calls() if _called(call) == "backward"]
         if trainer is not None:
-            name, statement = trainer
-            text = f"{self._indent(statement)}{name}.add_callback(tt.trainer_callback({name}))"
-            edits.insert(_end(statement) + 1, text)
-            return edits
-        backward = self._only(
-            [call for call in self._calls() if _called(call) == "backward"], "backward()"
-        )
+            name, statement, called = trainer
+            package = self._package(called)
+            line = f"{name}.add_callback(tt.trainer_callback({name}))"
+            if package in _LIGHTNING:
+                line = f"{name}.callbacks.append(ttrace_torch.lightning.Callback())"
+                edits.insert(self._behind_imports(), "import ttrace_torch.lightning")
+            elif package in _TRANSFORMERS:
+                edits.insert(self._behind_imports(), _IMPORT)
+            elif not backwards:
+                raise UnclearScript(
+                    f"line {statement.lineno}: whether {called} is a Trainer of transformers does "
+                    f"not follow from this file; if it is, say {line}"
+                )
+            if edits.before:
+                edits.insert(_end(statement) + 1, f"{self._indent(statement)}{line}")
+                return edits
+        edits.insert(self._behind_imports(), _IMPORT)
+        backward = self._only(backwards, "backward()")
         step = self._step_of(backward)
         loop = self._loop_around(step, backward)
         outer: ast.stmt = loop
@@ -227,13 +243,28 @@ class Script:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
                 yield ast.unparse(node.targets[-1]), node, node.value
 
-    def _assigned_from(self, takes: Callable[[str], bool]) -> tuple[str, ast.stmt] | None:
-        """The last name assigned from a call whose whole name `takes` accepts."""
+    def _assigned_from(self, takes: Callable[[str], bool]) -> tuple[str, ast.stmt, str] | None:
+        """The last name assigned from a call whose whole name `takes` accepts, and that name."""
         found = None
         for name, statement, call in self._assignments():
-            if takes(_called(call, whole=True)):
-                found = name, statement
+            if takes(called := _called(call, whole=True)):
+                found = name, statement, called
         return found
+
+    def _package(self, name: str, seen: frozenset[str] = frozenset()) -> str:
+        """The package that a class or function is from, or that a class of this file derives from;
+        "" where this file does not say it."""
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.ClassDef) and node.name == name and name not in seen:
+                bases = (self._package(ast.unparse(base), seen | {name}) for base in node.bases)
+                return next(filter(None, bases), "")
+            if not isinstance(node, (ast.Import, ast.ImportFrom)) or getattr(node, "level", 0):
+                continue
+            for alias in node.names:
+                if (alias.asname or alias.name).partition(".")[0] == name.partition(".")[0]:
+                    whole = alias.name if isinstance(node, ast.Import) else node.module
+                    return str(whole).partition(".")[0]
+        return ""
 
     def _only(self, calls: list[ast.Call], what: str) -> ast.Call:
         if len(calls) == 1:
