@@ -44,6 +44,7 @@ class SharedAudit : public SharedWork {
   void add_to_why(const std::string& text) override { report_.why += text; }
   void set_part(comparison::PartOfWork part) override { report_.part = std::move(part); }
   Answer answer() const override;
+  const audit::AuditReport& report() const { return report_; }
 
  private:
   const AuditedRunFlags& flags_;

@@ -280,6 +280,13 @@ bool FollowedTrace::has_changed() const {
   });
 }
 
+bool FollowedTrace::was_replaced() const {
+  return std::any_of(parts_.begin(), parts_.end(), [this](const auto& part) {
+    const auto now = state_of(file_of(part.first));
+    return !now || now->device != part.second.file.device || now->inode != part.second.file.inode;
+  });
+}
+
 std::unique_ptr<trace::Source> FollowedTrace::open(std::uint64_t step) const {
   if (manifest_) return trace::open_trace(path_);
   if (is_single_file()) return trace::open_trace(path_, up_to(step, manifest_of(0)));

@@ -39,6 +39,8 @@ class FollowedTrace {
   TraceState look();
   // Whether a file has changed since the last look.
   bool has_changed() const;
+  // Whether a file that was there at the last look is gone or another.
+  bool was_replaced() const;
   // The trace up to a finished step. Throws an input error if it cannot be read, or not any more.
   std::unique_ptr<trace::Source> open(std::uint64_t step) const;
 

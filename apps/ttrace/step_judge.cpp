@@ -1,7 +1,7 @@
 #include "step_judge.h"
 
+#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "auditing.h"
 #include "comparison.h"
@@ -10,34 +10,44 @@
 
 namespace ttrace::app {
 
-Answer judge_step(const StepJudgeFlags& flags, std::uint64_t step,
-                  std::unique_ptr<trace::Source> run,
-                  const std::shared_ptr<const report::AnswerPolicy>& policy,
-                  const std::atomic<bool>& stop) {
+JudgedStep judge_step(const StepJudgeFlags& flags, std::uint64_t step,
+                      std::unique_ptr<trace::Source> run,
+                      const std::shared_ptr<const report::AnswerPolicy>& policy,
+                      const std::atomic<bool>& stop) {
   ComparisonFlags comparison;
   comparison.pair = flags.pair;
   comparison.pair.selection.steps = {step};
-  AuditedRunFlags audit;
-  std::unique_ptr<SharedWork> work;
+  JudgedStep judged;
+  const auto take = [&](const SharedWork& work) {
+    judged.answer = policed(work.answer(), policy);
+    judged.answer.json =
+        [all = judged.answer.json(report::Detail::kAll),
+         findings = judged.answer.json(report::Detail::kFindings)](report::Detail detail) {
+          return detail == report::Detail::kAll ? all : findings;
+        };
+    judged.answer.text = nullptr;
+  };
   if (flags.audits()) {
+    AuditedRunFlags audit;
     audit.run = flags.pair.candidate;
     audit.specification = flags.specification;
     audit.layout = flags.pair.layout;
     audit.tolerance = flags.pair.tolerance;
     audit.threads = flags.pair.threads;
     audit.selection = comparison.pair.selection;
-    work = std::make_unique<SharedAudit>(audit, std::move(run));
+    SharedAudit work(audit, std::move(run));
+    work.run(nullptr, {}, &stop);
+    take(work);
+    const auto& tensors = work.report().tensors;
+    judged.read_all = std::none_of(tensors.begin(), tensors.end(),
+                                   [](const auto& tensor) { return tensor.unreadable; });
   } else {
-    work = std::make_unique<SharedComparison>(comparison, std::move(run));
+    SharedComparison work(comparison, std::move(run));
+    work.run(nullptr, {}, &stop);
+    take(work);
+    judged.read_all = work.report().counts.at(judge::Outcome::kUnreadable) == 0;
   }
-  work->run(nullptr, {}, &stop);
-  Answer answer = policed(work->answer(), policy);
-  answer.json = [all = answer.json(report::Detail::kAll),
-                 findings = answer.json(report::Detail::kFindings)](report::Detail detail) {
-    return detail == report::Detail::kAll ? all : findings;
-  };
-  answer.text = nullptr;
-  return answer;
+  return judged;
 }
 
 std::optional<std::set<std::uint64_t>> steps_to_judge_by(const StepJudgeFlags& flags) {

@@ -28,7 +28,8 @@ using WatchClock = std::chrono::steady_clock;
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(500);
 constexpr auto kSlice = std::chrono::milliseconds(50);
-// How often a step is judged again because its files changed meanwhile.
+// How often a step is judged again because its files changed meanwhile. Each time waits twice as
+// long as the time before, so that a commit on a slow disk can end.
 constexpr int kMostTries = 5;
 
 constexpr int kAgreesExit = 0;
@@ -57,14 +58,15 @@ class Watch {
       const TraceState state = run_.look();
       if (state.began_anew) begin_anew();
       if (const auto step = next_of(state)) {
-        judge(*step, state);
+        judge(*step, !state.is_whole);
       } else if (state.is_whole) {
-        return end(state.finished, "the job has ended", false);
+        return judge_again() ? end(state.finished, "the job has ended", false) : interrupted();
       } else if (!state.began_anew && WatchClock::now() - last_news > timeout_) {
+        if (!judge_again()) return interrupted();
         return end({}, concat("nothing new for ", flags_.timeout, ": ", state.waits_for), true);
       } else {
         if (state.began_anew) last_news = WatchClock::now();
-        wait();
+        wait(kBetweenLooks);
         if (!signal_.flag()) continue;
       }
       if (signal_.flag()) return interrupted();
@@ -78,12 +80,8 @@ class Watch {
     return steps.empty() || std::find(steps.begin(), steps.end(), step) != steps.end();
   }
 
-  // Returns the first finished step that is not judged. Once the whole trace is there, also a step
-  // that could not be judged while it was incomplete.
-  std::optional<std::uint64_t> next_of(const TraceState& state) {
-    if (state.is_whole) {
-      for (const std::uint64_t step : std::exchange(again_, {})) done_.erase(step);
-    }
+  // Returns the first finished step that is not judged.
+  std::optional<std::uint64_t> next_of(const TraceState& state) const {
     for (const std::uint64_t step : state.finished) {
       if (is_selected(step) && !done_.contains(step)) return step;
     }
@@ -96,6 +94,7 @@ class Watch {
     tally_ = {};
     done_.clear();
     again_.clear();
+    in_doubt_.clear();
     tries_.clear();
     changes_ = {};
     last_.reset();
@@ -103,7 +102,19 @@ class Watch {
     files_are_written_ = false;
   }
 
-  void judge(std::uint64_t step, const TraceState& state) {
+  // Judges the steps that could not be read while the job wrote, now that it does not any more.
+  // Returns false if a signal ended that.
+  bool judge_again() {
+    for (const std::uint64_t step : std::exchange(again_, {})) {
+      tries_[step] = kMostTries;
+      judge(step, false);
+      if (signal_.flag()) return false;
+    }
+    return true;
+  }
+
+  // `is_written`: whether the job may still write, so that what cannot be read is judged again.
+  void judge(std::uint64_t step, bool is_written) {
     if (reference_ && !reference_->contains(step)) {
       done_.insert(step);
       ++tally_.not_in_reference;
@@ -111,24 +122,32 @@ class Watch {
       return;
     }
     std::string problem;
-    std::optional<Answer> judged;
+    std::optional<JudgedStep> judged;
     try {
       judged = judge_step(flags_.judge, step, run_.open(step), policy_, signal_.flag());
     } catch (const base::InputError& error) {
       problem = error.what();
     }
     if (signal_.flag()) return;
-    // Data read while a rank changed its file, or while another run took its place, proves nothing.
-    const bool good = judged && judged->exit_code == kAgreesExit;
-    if (!good && run_.has_changed() && ++tries_[step] < kMostTries) return;
+    // A commit may hide tensors for a moment, and another run may have taken the place of this one.
+    // What was read of a step is right whatever was added behind it: a commit leaves it as it is.
+    const bool lacks = !judged || (!judged->read_all && judged->answer.exit_code != kDivergesExit);
+    const bool agrees = judged && judged->answer.exit_code == kAgreesExit;
+    const bool proves = agrees || (!lacks && !run_.was_replaced());
+    if (!proves && run_.has_changed() && ++tries_[step] < kMostTries) {
+      wait(kSlice * (1 << tries_[step]));
+      return;
+    }
     done_.insert(step);
-    if (!judged) {
-      doubt(step);
-      if (!state.is_whole) again_.insert(step);
+    if (!judged || (lacks && !agrees && is_written)) {
+      doubt(step, true);
+      if (is_written) again_.insert(step);
+      if (judged) problem = "not all of its tensors can be read as long as the job writes";
       say(concat("step ", step, "  NOT JUDGED  ", base::printable(problem)));
       return;
     }
-    tell(step, *std::move(judged));
+    doubt(step, judged->answer.exit_code == kUndecidedExit);
+    tell(step, std::move(judged->answer));
   }
 
   void tell(std::uint64_t step, Answer answer) {
@@ -137,7 +156,6 @@ class Watch {
     const std::string headline = first_line(report::shown_line(json, name));
     const std::string changes = changes_.add(step, json);
     ++tally_.judged;
-    if (answer.exit_code == kUndecidedExit) doubt(step);
     say(concat(name, "  ", headline, changes.empty() ? "" : concat("  (", changes, ")")));
     last_ = std::move(answer);
     if (last_->exit_code != kDivergesExit || tally_.diverged++ > 0) return;
@@ -155,8 +173,11 @@ class Watch {
     if (unwritten_) base::warn_even_if_quiet(base::printable(unwritten_->what()));
   }
 
-  void doubt(std::uint64_t step) {
-    if (tally_.in_doubt++ == 0) tally_.first_in_doubt = step;
+  void doubt(std::uint64_t step, bool is_in_doubt) {
+    if (!is_in_doubt && in_doubt_.erase(step) == 0) return;
+    if (is_in_doubt) in_doubt_.insert(step);
+    tally_.in_doubt = in_doubt_.size();
+    tally_.first_in_doubt = in_doubt_.empty() ? 0 : *in_doubt_.begin();
   }
 
   // Writes the line at once, for a reader at the other end of a pipe.
@@ -166,8 +187,8 @@ class Watch {
     std::cout.flush();
   }
 
-  void wait() const {
-    const auto end = WatchClock::now() + kBetweenLooks;
+  void wait(std::chrono::milliseconds time) const {
+    const auto end = WatchClock::now() + time;
     while (WatchClock::now() < end && !signal_.flag()) std::this_thread::sleep_for(kSlice);
   }
 
@@ -241,7 +262,8 @@ class Watch {
   std::optional<base::Error> unwritten_;
   std::optional<std::set<std::uint64_t>> reference_;  // its steps
   std::set<std::uint64_t> done_;
-  std::set<std::uint64_t> again_;  // of done_: to be judged once the whole trace is there
+  std::set<std::uint64_t> again_;  // of done_: to be judged once the job writes no more
+  std::set<std::uint64_t> in_doubt_;
   std::map<std::uint64_t, int> tries_;
   report::StepChanges changes_;
   std::optional<Answer> last_;

@@ -53,8 +53,9 @@ struct StorageKind {
   // Whether a file that begins with `head` (512 bytes, or all of a shorter one) and has `bytes` is
   // of this kind.
   bool (*recognises)(std::string_view head, std::uint64_t bytes);
-  // Throws an input error naming the file if it is absent, no regular file, or cannot be read.
-  std::shared_ptr<const RankFile> (*open)(const std::string& path);
+  // `grows`: whether its job may still add steps to it. Throws an input error naming the file if it
+  // is absent, no regular file, or cannot be read.
+  std::shared_ptr<const RankFile> (*open)(const std::string& path, bool grows);
 };
 
 }  // namespace ttrace::trace

@@ -16,10 +16,11 @@ from typing import IO
 
 import h5py
 import pytest
+from conformance.numpy_merge import dataset_path
 from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, TESTDATA, UNUSABLE, ttrace_binary
 
 from .conftest import Run
-from .growing_trace import GrowingRun, write_reference
+from .growing_trace import GrowingRun, entries, write_reference
 from .small_traces import check_refused
 
 PATIENCE = 30.0
@@ -114,6 +115,70 @@ def test_healthy_steps_are_told_as_they_are_written(watch, reference, tmp_path):
     run.close()
     assert watcher.line() == "MATCH  3 steps agree; the job has ended"
     assert watcher.end() == (MATCH, "")
+
+
+class Written:
+    """Files that grow all the time behind what was committed, as those of a job that writes its
+    next step."""
+
+    def __init__(self, *files: Path) -> None:
+        self._files, self._ends = files, threading.Event()
+        self._thread = threading.Thread(target=self._write)
+
+    def _write(self) -> None:
+        while not self._ends.is_set():
+            for file in self._files:
+                with open(file, "ab") as opened:
+                    opened.write(b"\0")
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._thread.join()
+
+
+def test_a_step_is_judged_while_the_next_one_is_written(watch, reference, tmp_path):
+    run = GrowingRun(tmp_path / "run", wrong=(1,))
+    for step, verdict in enumerate(["MATCH", "DIVERGED", "MATCH"]):
+        run.write(step)
+        with Written(run.file(0), run.file(1)):
+            if step == 0:
+                watcher = watch("--reference", reference)
+            assert watcher.line().startswith(f"step {step}  {verdict}  ")
+    run.close()
+    assert watcher.line().startswith("DIVERGED  first at step 1, in 1 of 3 steps")
+    assert watcher.end() == (DIVERGED, "")
+
+
+@pytest.mark.parametrize("healed", [True, False])
+def test_a_step_that_cannot_be_read_is_judged_again_at_the_end(watch, reference, tmp_path, healed):
+    run = GrowingRun(tmp_path / "run")
+    run.write(0)
+    whole = run.file(1).read_bytes()
+    with h5py.File(run.file(1), "a") as file:
+        file.move(dataset_path(entries(0)[1]), "hidden")
+    with Written(run.file(0), run.file(1)):
+        watcher = watch("--reference", reference, "--step", "0")
+        assert watcher.line() == (
+            "step 0  NOT JUDGED  not all of its tensors can be read as long as the job writes"
+        )
+    if healed:
+        run.file(1).write_bytes(whole)
+    run.close()
+    line = watcher.line()
+    if healed:
+        assert line.startswith("step 0  MATCH  ")
+        assert watcher.line() == "MATCH  1 step agrees; the job has ended"
+        assert watcher.end() == (MATCH, "")
+    else:
+        assert line.startswith("step 0  INCONCLUSIVE  ") and "could not be read" in line
+        assert watcher.line().startswith(
+            "INCONCLUSIVE  nothing diverged, but 1 step could not be judged, the first of them "
+            "step 0; the job has ended"
+        )
+        assert watcher.end()[0] == INCONCLUSIVE
 
 
 def test_the_first_divergence_runs_the_command_once(watch, ttrace: Run, reference, tmp_path):

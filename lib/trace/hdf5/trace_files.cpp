@@ -80,8 +80,8 @@ StorageKind storage() {
   return {.suffix = kSuffix,
           .recognises = [](std::string_view head,
                            std::uint64_t) { return head.starts_with("\x89HDF\r\n\x1a\n"); },
-          .open = [](const std::string& path) -> std::shared_ptr<const RankFile> {
-            return std::make_shared<LibraryFile>(File::open(path));
+          .open = [](const std::string& path, bool grows) -> std::shared_ptr<const RankFile> {
+            return std::make_shared<LibraryFile>(File::open(path, grows));
           }};
 }
 

@@ -54,10 +54,11 @@ std::string read_manifest_of(const std::string& folder, const std::string& manif
 
 class DirectoryTrace : public Source {
  public:
-  // `text`: of the manifest. The folder is listed when the manifest is known, which its job writes
-  // last.
-  DirectoryTrace(std::string path, const std::string& text, Manifest manifest)
+  // `text`: of the manifest. `grows`: whether the job may still add steps. The folder is listed
+  // when the manifest is known, which its job writes last.
+  DirectoryTrace(std::string path, const std::string& text, Manifest manifest, bool grows)
       : path_(std::move(path)),
+        grows_(grows),
         folder_(path_),
         manifest_(std::move(manifest)),
         run_(manifest_.run.id),
@@ -126,7 +127,7 @@ class DirectoryTrace : public Source {
   // Opens the file of a rank. Throws an input error if it is of another run than the manifest.
   std::shared_ptr<const RankFile> open_of_run(std::uint64_t rank) const {
     const std::string path = rank_file(rank);
-    auto file = open_rank_file(path, rank);
+    auto file = open_rank_file(path, rank, grows_);
     if (run_.empty()) return file;
     const std::string said = run_of(*file, path);
     require_run(path, rank, said, run_);
@@ -180,6 +181,7 @@ class DirectoryTrace : public Source {
   }
 
   std::string path_;
+  bool grows_;
   RankFolder folder_;
   Manifest manifest_;
   std::string run_;             // its id, or that of the first file where the manifest has none
@@ -196,12 +198,12 @@ class DirectoryTrace : public Source {
 std::unique_ptr<Source> open_directory(const std::string& path) {
   const std::string file = (fs::path(path) / "manifest.json").string();
   const std::string text = read_manifest_of(path, file);
-  return std::make_unique<DirectoryTrace>(path, text, parse_manifest(text, file));
+  return std::make_unique<DirectoryTrace>(path, text, parse_manifest(text, file), false);
 }
 
 std::unique_ptr<Source> open_directory(const std::string& path, Manifest manifest) {
   const std::string text = manifest_text(manifest);
-  return std::make_unique<DirectoryTrace>(path, text, std::move(manifest));
+  return std::make_unique<DirectoryTrace>(path, text, std::move(manifest), true);
 }
 
 std::string file_identity(const std::string& path) {

@@ -99,7 +99,7 @@ std::unique_ptr<Source> open_trace(const std::string& path) {
 std::unique_ptr<Source> open_trace(const std::string& path, Manifest manifest) {
   std::error_code error;
   if (fs::is_directory(path, error)) return open_directory(path, std::move(manifest));
-  return std::make_unique<SingleFileTrace>(path, open_by_content(path), std::move(manifest));
+  return std::make_unique<SingleFileTrace>(path, open_by_content(path, true), std::move(manifest));
 }
 
 bool names_single_file(const std::string& path) {

@@ -17,7 +17,8 @@ namespace ttrace::trace {
 // one that cannot be read is reported by rank_problem(), not thrown.
 std::unique_ptr<Source> open_trace(const std::string& path);
 
-// Opens a trace with this manifest, because it has none of its own yet: its job still runs.
+// Opens a trace with this manifest, because it has none of its own yet: its job still runs. Steps
+// that the job adds meanwhile do not disturb reading those that the manifest has.
 std::unique_ptr<Source> open_trace(const std::string& path, Manifest manifest);
 
 // Whether a path that may not exist yet has the name of a trace in a single file.

@@ -32,7 +32,7 @@ std::span<const StorageKind> storages() {
   return all;
 }
 
-std::shared_ptr<const RankFile> open_by_content(const std::string& path) {
+std::shared_ptr<const RankFile> open_by_content(const std::string& path, bool grows) {
   constexpr std::size_t kHead = 512;
   const auto all = storages();
   std::string head(kHead, '\0');
@@ -48,7 +48,7 @@ std::shared_ptr<const RankFile> open_by_content(const std::string& path) {
   const auto known = std::find_if(all.begin(), all.end(), [&](const StorageKind& storage) {
     return !error && storage.recognises(head, bytes);
   });
-  return (known == all.end() ? of_suffix(path) : *known).open(path);
+  return (known == all.end() ? of_suffix(path) : *known).open(path, grows);
 }
 
 std::string run_of(const RankFile& file, const std::string& path) {
@@ -86,8 +86,9 @@ void require_run(const std::string& path, std::uint64_t rank, const std::string&
                      {"rank", rank}}}));
 }
 
-std::shared_ptr<const RankFile> open_rank_file(const std::string& path, std::uint64_t rank) {
-  auto file = of_suffix(path).open(path);
+std::shared_ptr<const RankFile> open_rank_file(const std::string& path, std::uint64_t rank,
+                                               bool grows) {
+  auto file = of_suffix(path).open(path, grows);
   const auto written_by = file->written_by();
   if (written_by && *written_by != rank) {
     throw base::input_error(path, ": was written by rank ", *written_by,

@@ -176,7 +176,7 @@ class TensorFile : public RankFile {
 StorageKind storage() {
   return {.suffix = ".safetensors",
           .recognises = begins_as_safetensors,
-          .open = [](const std::string& path) -> std::shared_ptr<const RankFile> {
+          .open = [](const std::string& path, bool) -> std::shared_ptr<const RankFile> {
             return std::make_shared<TensorFile>(path);
           }};
 }

@@ -195,5 +195,16 @@ TEST_CASE("a file that is written while it is read gives no more numbers") {
   check_refused(read, {path, "/x", "has been written since it was opened"});
 }
 
+TEST_CASE("a file to which its job adds steps is read while it is written") {
+  const TempDir dir;
+  const std::string path = dir.file("t.h5");
+  OddFile(path).four_floats("/x");
+  const auto dataset = File::open(path, true)->open_dataset("/x");
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) + 1);
+  std::vector<float> out(4);
+  dataset->read(tensor::whole({4}), std::as_writable_bytes(std::span(out)));
+  CHECK(out == std::vector<float>{1, 2, 3, 4});
+}
+
 }  // namespace
 }  // namespace ttrace::trace::hdf5::stored_dataset_test

@@ -120,10 +120,12 @@ void warn_of_slow_opening(const std::string& path, std::string_view why) {
 
 }  // namespace
 
-File::File(std::string path, Handle file)
-    : path_(std::move(path)), file_(std::move(file)), opened_(open_file_of(file_.get())) {}
+File::File(std::string path, Handle file, bool grows)
+    : path_(std::move(path)), file_(std::move(file)), opened_(open_file_of(file_.get())) {
+  if (opened_) opened_->grows = grows;
+}
 
-std::shared_ptr<const File> File::open(const std::string& path) {
+std::shared_ptr<const File> File::open(const std::string& path, bool grows) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) {
@@ -164,7 +166,7 @@ std::shared_ptr<const File> File::open(const std::string& path) {
     throw base::input_error(path, ": not a readable HDF5 file (", base::printable(last_error()),
                             "); was the job killed while it wrote?");
   }
-  return std::shared_ptr<const File>(new File(path, std::move(file)));
+  return std::shared_ptr<const File>(new File(path, std::move(file), grows));
 }
 
 bool File::has(const std::string& dataset) const {

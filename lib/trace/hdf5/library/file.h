@@ -24,8 +24,9 @@ struct PlacedTable {
 
 class File {
  public:
-  // Throws an input error if `path` is absent, not a regular file, truncated or not HDF5.
-  static std::shared_ptr<const File> open(const std::string& path);
+  // `grows`: whether its job may still add steps to it. Throws an input error if `path` is absent,
+  // not a regular file, truncated or not HDF5.
+  static std::shared_ptr<const File> open(const std::string& path, bool grows = false);
 
   const std::string& path() const { return path_; }
   // The file below the library, if that is known.
@@ -60,7 +61,7 @@ class File {
   template <typename Value>
   std::optional<Value> root_attribute(const std::string& name, const char* expected) const;
 
-  File(std::string path, Handle file);
+  File(std::string path, Handle file, bool grows);
 
   Handle open_object(const std::string& dataset) const;
   std::string string_in(const Handle& object, const std::string& what) const;
