@@ -15,6 +15,7 @@ from ttrace_torch.doctor.examine import main
 from ttrace_torch.doctor.script import Script, UnclearScript
 from ttrace_torch.version import __version__
 
+PYTHON = sys.executable
 PLAIN = '''"""Trains."""
 import torch
 from torch import nn
@@ -76,7 +77,93 @@ def patched(text: str) -> str:
     return "\n".join(script._edits().applied(text.splitlines())) + "\n"
 
 
-@pytest.mark.parametrize("text", [PLAIN, GUARDED, SCALED], ids=["plain", "guarded", "scaled"])
+# As nanoGPT has it: the model makes its optimizer, of lists of parameters, and a step has several
+# micro-batches.
+GROUPED = """import inspect
+
+import torch
+from torch import nn
+
+
+class GPT(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(4, 4)
+
+    def forward(self, idx, targets=None):
+        logits = self.head(idx)
+        return logits, nn.functional.mse_loss(logits, targets)
+
+    def configure_optimizers(self, weight_decay, learning_rate):
+        param_dict = {pn: p for pn, p in self.named_parameters() if p.requires_grad}
+        decay_params = [p for n, p in param_dict.items() if p.dim() >= 2]
+        nodecay_params = [p for n, p in param_dict.items() if p.dim() < 2]
+        optim_groups = [
+            {"params": decay_params, "weight_decay": weight_decay},
+            {"params": nodecay_params, "weight_decay": 0.0},
+        ]
+        fused = "fused" in inspect.signature(torch.optim.AdamW).parameters
+        optimizer = torch.optim.AdamW(optim_groups, lr=learning_rate)
+        return optimizer
+
+
+model = GPT()
+scaler = torch.amp.GradScaler("cpu", enabled=False)
+optimizer = model.configure_optimizers(1e-1, 1e-3)
+iter_num = 0
+while True:
+    for param_group in optimizer.param_groups:
+        param_group["lr"] = 1e-3
+    for micro_step in range(2):
+        logits, loss = model(torch.ones(2, 4), torch.zeros(2, 4))
+        loss = loss / 2
+        scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad(set_to_none=True)
+    iter_num += 1
+    if iter_num > 2:
+        break
+"""
+# The same groups, made beside the loop.
+LISTED = PLAIN.replace(
+    "optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)",
+    """decay, rest = [], []
+for name, parameter in model.named_parameters():
+    (decay if parameter.dim() > 1 else rest).append(parameter)
+groups = [{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}]
+optimizer = torch.optim.AdamW(groups, lr=1e-3)""",
+)
+METHOD = """import torch
+
+
+class Job:
+    def __init__(self):
+        self.model = torch.nn.Linear(4, 1)
+        self.optimizer = torch.optim.SGD(params=self.model.parameters(), lr=0.1)
+        self.scaler = torch.amp.GradScaler("cpu", enabled=False)
+
+    def train(self):
+        for step in range(2):
+            loss = self.model(torch.ones(2, 4)).sum()
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+
+
+Job().train()
+"""
+SCRIPTS = {
+    "plain": PLAIN,
+    "guarded": GUARDED,
+    "scaled": SCALED,
+    "grouped": GROUPED,
+    "listed": LISTED,
+    "method": METHOD,
+}
+
+
+@pytest.mark.parametrize("text", SCRIPTS.values(), ids=SCRIPTS)
 def test_the_lines_trace_the_script(tmp_path: Path, text: str) -> None:
     path = tmp_path / "train.py"
     path.write_text(patched(text))
@@ -148,6 +235,16 @@ def test_another_class_called_trainer() -> None:
     for text in (own, "class A(B): pass\nclass B(A): pass\ntrainer = MyTrainer(A)\n"):
         with pytest.raises(UnclearScript, match="Trainer is a Trainer of transformers does not"):
             Script(text, "train.py").patch()
+
+
+def test_the_model_of_grouped_parameters() -> None:
+    assert "tracer = tt.trace(model, optimizer)" in added(GROUPED)
+    assert "loss = tracer.loss(loss / 2)" in added(GROUPED)
+    assert "tracer = tt.trace(model, optimizer)" in added(LISTED)
+    assert "tracer = tt.trace(self.model, self.optimizer)" in added(METHOD)
+    elsewhere = GROUPED.replace("model.configure_optimizers(1e-1, 1e-3)", "made(model)")
+    with pytest.raises(UnclearScript, match="no optimizer of torch.optim is made where"):
+        Script(elsewhere, "train.py").patch()
 
 
 def test_frameworks() -> None:
@@ -360,7 +457,7 @@ def test_the_program_is_found_wherever_commands_find_it(
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     monkeypatch.delenv("TTRACE", raising=False)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "env" / "python"))
-    assert "comparing needs it somewhere" in line_of_program(script, capsys)
+    assert "comparing needs the program somewhere" in line_of_program(script, capsys)
     beside = fake_program(tmp_path / "env" / "ttrace", __version__)
     assert line_of_program(script, capsys).endswith(f"ttrace {__version__}, {beside}")
     on_path = fake_program(tmp_path / "path" / "ttrace", "0.0.1")
@@ -370,3 +467,32 @@ def test_the_program_is_found_wherever_commands_find_it(
     assert line_of_program(script, capsys).endswith(str(named))
     monkeypatch.setenv("TTRACE", str(tmp_path / "nowhere"))
     assert "No such file" in line_of_program(script, capsys)
+    alone = "import sys; from ttrace_command import main; sys.exit(main())"
+    folder = Path(__file__).parents[2] / "lib" / "torch"
+    named.write_text(f"#!/bin/sh\nPYTHONPATH={folder} exec {PYTHON} -c '{alone}'\n")
+    monkeypatch.setenv("TTRACE", str(named))
+    assert f"{named} is none (ttrace: only the collector for PyTorch is installed here" in (
+        line_of_program(script, capsys)
+    )
+    script.write_text(patched(PLAIN))
+    assert main(["doctor", str(script)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(
+        f"READY  {script} can be traced; comparing needs the program somewhere\n"
+    )
+    assert "ttrace run" not in said
+
+
+def test_without_torch_one_line_says_so(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(patched(PLAIN))
+    folder = Path(__file__).parents[2] / "lib" / "torch"
+    # Neither torch nor anything else that was installed.
+    command = "import sys; sys.path = [p for p in sys.path if 'site-packages' not in p]; "
+    command += f"sys.path.append({str(folder)!r}); sys.argv = ['-m', 'doctor', 'train.py']; "
+    command += "import runpy; runpy.run_module('ttrace_torch', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", command], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and done.stderr == ""
+    assert done.stdout.startswith("NOT READY  train.py: torch\n")
+    assert f"✗ torch      {sys.executable} has no torch, h5py, numpy; run" in done.stdout

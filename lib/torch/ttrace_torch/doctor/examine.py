@@ -9,15 +9,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-
 from ttrace_torch.compare.program import find_program
 from ttrace_torch.doctor.imported import NoAnswerError, answer_of
 from ttrace_torch.doctor.script import Script, UnclearScript
-from ttrace_torch.private_names import PRIVATE_NAMES, is_there
 from ttrace_torch.version import __version__
 
 _FINE, _NOTE, _WRONG = "✓", "–", "✗"
+# How a line ends that says that the program is not here.
+_NEEDED = "comparing needs the program somewhere"
 
 
 class Found(NamedTuple):
@@ -47,7 +46,9 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     found = [*_installed(), _lines(script), _model(script, path)]
     wrong = [one.name for one in found if one.mark == _WRONG]
-    print(f"NOT READY  {path}: {', '.join(wrong)}" if wrong else f"READY  {path} can be traced")
+    compares = not any(one.text.endswith(_NEEDED) for one in found)
+    ready = f"READY  {path} can be traced" + ("" if compares else f"; {_NEEDED}")
+    print(f"NOT READY  {path}: {', '.join(wrong)}" if wrong else ready)
     for one in found:
         first, *rest = one.text.splitlines() or [""]
         print(f"  {one.mark} {one.name:<10} {first}")
@@ -55,7 +56,9 @@ def main(arguments: Sequence[str]) -> int:
             print(f"      {line}")
     if not wrong:
         print(f"next  TTRACE_OUT=ref.h5 python {path}")
-        print(f"or    ttrace run --candidate 'torchrun --nproc-per-node 2 {path}' -- python {path}")
+        if compares:
+            many = f"torchrun --nproc-per-node 2 {path}"
+            print(f"or    ttrace run --candidate '{many}' -- python {path}")
     return 1 if wrong else 0
 
 
@@ -65,32 +68,49 @@ def _python() -> str:
 
 def _installed() -> Iterator[Found]:
     """What the job will run on."""
+    lacking = [name for name in ("torch", "h5py", "numpy") if _is_lacking(name)]
+    if lacking:
+        text = f"{sys.executable} has no {', '.join(lacking)}; run the doctor with the Python that "
+        yield Found(_WRONG, "torch", f"{text}trains, or: pip install {' '.join(lacking)}")
+    else:
+        yield _torch()
+    yield _program()
+
+
+def _torch() -> Found:
+    try:
+        import torch
+
+        from ttrace_torch.private_names import PRIVATE_NAMES, is_there
+    except (ImportError, OSError) as error:
+        return Found(_WRONG, "torch", f"{sys.executable} cannot import it: {error}")
     names = [private for private in PRIVATE_NAMES if private.package == "torch"]
     absent = [private for private in names if not is_there(private)]
     if absent:
         lost = ", ".join(dict.fromkeys(private.used_for for private in absent))
         text = f"{torch.__version__} lacks private names that the collector reads; lost: {lost}"
-        yield Found(_NOTE, "torch", text)
-    else:
-        yield Found(_FINE, "torch", f"{torch.__version__}, collector {__version__}")
+        return Found(_NOTE, "torch", text)
+    return Found(_FINE, "torch", f"{torch.__version__}, collector {__version__}")
+
+
+def _program() -> Found:
     program = find_program()
     if program is None:
-        text = "no `ttrace` on PATH, beside this Python or in TTRACE; comparing needs it somewhere"
-        yield Found(_NOTE, "program", text)
-        return
+        text = f"no `ttrace` on PATH, beside this Python or in TTRACE; {_NEEDED}"
+        return Found(_NOTE, "program", text)
     try:
         done = subprocess.run(
             [program, "--version"], capture_output=True, text=True, timeout=10, check=False
         )
-        version = done.stdout.split("\n")[0]
+        version, problem = done.stdout.split("\n")[0], done.stderr.strip().split("\n")[0]
     except (OSError, subprocess.TimeoutExpired) as error:
-        version = str(error)
+        version, problem = "", str(error)
     if version == f"ttrace {__version__}":
-        yield Found(_FINE, "program", f"{version}, {program}")
-    else:
-        yield Found(
-            _NOTE, "program", f"{program} says {version!r}, and the collector {__version__}"
-        )
+        return Found(_FINE, "program", f"{version}, {program}")
+    if not version:
+        # That of a collector installed alone says so.
+        return Found(_NOTE, "program", f"{program} is none ({problem}); {_NEEDED}")
+    return Found(_NOTE, "program", f"{program} says {version!r}, and the collector {__version__}")
 
 
 def _lines(script: Script) -> Found:

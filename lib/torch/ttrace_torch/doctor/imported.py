@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ttrace_torch.base.child import die_with_parent, how_it_ended
-from ttrace_torch.doctor.script import IMPORTED_AS
+from ttrace_torch.doctor.guards import IMPORTED_AS
 
 # For a script that reads its data or a large checkpoint when it is imported.
 _LIMIT_SECONDS = 120.0

@@ -11,10 +11,11 @@ import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-# The __name__ of the script while it is looked at.
-IMPORTED_AS = "ttrace_doctor"
+from ttrace_torch.doctor.guards import IMPORTED_AS, guards, value_of
+
 _WRAPPERS = {"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP"}
 _IMPORT = "import ttrace_torch as tt"
+_PARAMETERS = {"parameters", "named_parameters"}
 # The packages whose classes called ...Trainer are transformers' Trainer, or Lightning's.
 _TRANSFORMERS = {"transformers", "trl"}
 _LIGHTNING = {"lightning", "pytorch_lightning"}
@@ -81,7 +82,7 @@ class Script:
 
     def has_guard(self) -> bool:
         """Whether it trains only as the main program, so that importing it trains nothing."""
-        guarded = any(isinstance(node, ast.If) and _guards(node) for node in self._tree.body)
+        guarded = any(isinstance(node, ast.If) and guards(node) for node in self._tree.body)
         at_once = [call for call in self._calls() if not self._is_held_back(call)]
         return guarded and not any(
             _called(call) in ("backward", "train", "init_process_group") for call in at_once
@@ -171,7 +172,8 @@ class Script:
     def _step_of(self, backward: ast.Call) -> ast.Call:
         """The call of the optimizer's step, or of an engine's."""
         owner = ast.unparse(backward.func.value) if isinstance(backward.func, ast.Attribute) else ""
-        names = {name for name, _ in self._optimizers()} | {owner} | {"optimizer", "scaler"}
+        names = {name for name, _ in self._optimizers()} | {owner}
+        names |= {f"{of}{name}" for of in ("", "self.") for name in ("optimizer", "scaler")}
         steps = [
             call
             for call in self._calls()
@@ -207,23 +209,20 @@ class Script:
         engine = self._assigned_from(lambda called: called == "deepspeed.initialize")
         if engine is not None:
             return engine[0].strip("()").split(",")[0]
-        optimizers = list(self._optimizers())
+        # Those that the step sees; one that a method makes and returns has a name of its own there.
+        scopes = self._scopes(step)
+        optimizers = [
+            (name, call)
+            for name, call in self._optimizers()
+            if self._scopes(call)[0] in scopes or name.startswith("self.")
+        ]
         if not optimizers:
             raise UnclearScript(
-                "no optimizer of torch.optim is made in this file; say tt.trace(model, optimizer) "
-                "when both are complete"
+                "no optimizer of torch.optim is made where this file trains; say tt.trace(model, "
+                "optimizer) when both are complete"
             )
         name, call = optimizers[-1]
-        model = next(
-            (
-                ast.unparse(inner.func.value)
-                for inner in ast.walk(call)
-                if isinstance(inner, ast.Call)
-                and isinstance(inner.func, ast.Attribute)
-                and inner.func.attr in ("parameters", "named_parameters")
-            ),
-            None,
-        )
+        model = self._trained_by(call)
         if model is None:
             raise UnclearScript(
                 f"line {call.lineno}: which model {name} trains is not said here; say "
@@ -235,8 +234,41 @@ class Script:
     def _optimizers(self) -> Iterator[tuple[str, ast.Call]]:
         for name, _, call in self._assignments():
             called = _called(call, whole=True)
-            if "optim." in called or called in ("SGD", "Adam", "AdamW", "Muon", "LBFGS"):
+            if (
+                "optim." in called
+                or called in ("SGD", "Adam", "AdamW", "Muon", "LBFGS")
+                or called.endswith(".configure_optimizers")
+            ):
                 yield name, call
+
+    def _trained_by(self, call: ast.Call) -> str | None:
+        """The model whose parameters the optimizer gets that `call` makes: in its first argument,
+        or in what the names in that were made from. None where that is not said."""
+        if _called(call) == "configure_optimizers" and isinstance(call.func, ast.Attribute):
+            return ast.unparse(call.func.value)
+        scopes = self._scopes(call)
+        named = (keyword.value for keyword in call.keywords if keyword.arg == "params")
+        makers: list[ast.AST] = [*call.args[:1], *named]
+        for maker in makers:
+            for node in ast.walk(maker):
+                owner = getattr(node, "func", None)
+                if isinstance(owner, ast.Attribute) and owner.attr in _PARAMETERS:
+                    return ast.unparse(owner.value)
+            names = {node.id for node in ast.walk(maker) if isinstance(node, ast.Name)}
+            for node in ast.walk(self._tree):
+                made = isinstance(node, ast.stmt) and bool(_made_by(node) & names)
+                if made and node not in makers and self._scopes(node)[0] in scopes:
+                    makers.append(node)
+        return None
+
+    def _scopes(self, node: ast.AST) -> list[ast.AST | None]:
+        """The functions around a node, the nearest first, and None for the file."""
+        found: list[ast.AST | None] = []
+        while (parent := self._parents.get(node)) is not None:
+            if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+                found.append(parent)
+            node = parent
+        return [*found, None]
 
     def _assignments(self) -> Iterator[tuple[str, ast.stmt, ast.Call]]:
         for node in ast.walk(self._tree):
@@ -258,7 +290,9 @@ class Script:
             if isinstance(node, ast.ClassDef) and node.name == name and name not in seen:
                 bases = (self._package(ast.unparse(base), seen | {name}) for base in node.bases)
                 return next(filter(None, bases), "")
-            if not isinstance(node, (ast.Import, ast.ImportFrom)) or getattr(node, "level", 0):
+            if not isinstance(node, (ast.Import, ast.ImportFrom)):
+                continue
+            if isinstance(node, ast.ImportFrom) and node.level:  # of the script's own package
                 continue
             for alias in node.names:
                 if (alias.asname or alias.name).partition(".")[0] == name.partition(".")[0]:
@@ -285,7 +319,7 @@ class Script:
             if (
                 isinstance(parent, ast.If)
                 and node is not parent.test
-                and _test(parent.test, IMPORTED_AS) is (node not in parent.body)
+                and value_of(parent.test, IMPORTED_AS) is (node not in parent.body)
             ):
                 return True
             node = parent
@@ -316,36 +350,19 @@ def _called(call: ast.Call, whole: bool = False) -> str:
     return name if whole else name.rpartition(".")[2]
 
 
-def _guards(node: ast.If) -> bool:
-    """Whether importing leaves out a branch that the main program may take."""
-    imported, main = _test(node.test, IMPORTED_AS), _test(node.test, "__main__")
-    return imported is not None and imported is not main and (not imported or bool(node.orelse))
-
-
-def _test(node: ast.expr, name: str) -> bool | None:
-    """What a condition is in a module of that name; None if that depends on anything else."""
-    if isinstance(node, ast.BoolOp):
-        values = [_test(value, name) for value in node.values]
-        deciding = isinstance(node.op, ast.Or)
-        if deciding in values:
-            return deciding
-        return None if None in values else not deciding
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        value = _test(node.operand, name)
-        return None if value is None else not value
-    if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
-        sides = [_text(side, name) for side in (node.left, *node.comparators)]
-        if len(sides) == 2 and None not in sides:
-            return (sides[0] == sides[1]) is isinstance(node.ops[0], ast.Eq)
-    return bool(node.value) if isinstance(node, ast.Constant) else None
-
-
-def _text(node: ast.expr, name: str) -> str | None:
-    """The text that an expression is in a module of that name, if it is `__name__` or a literal."""
-    if isinstance(node, ast.Name) and node.id == "__name__":
-        return name
-    known = isinstance(node, ast.Constant) and isinstance(node.value, str)
-    return str(ast.literal_eval(node)) if known else None
+def _made_by(node: ast.stmt) -> set[str]:
+    """The names that a statement gives a value, or fills as a list in a loop."""
+    if isinstance(node, ast.Assign):
+        return {ast.unparse(target) for target in node.targets}
+    if not isinstance(node, ast.For):
+        return set()
+    return {
+        name.id
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call) and _called(call) in ("append", "extend")
+        for name in ast.walk(call.func)
+        if isinstance(name, ast.Name)
+    }
 
 
 def _loss_of(backward: ast.Call) -> str:
