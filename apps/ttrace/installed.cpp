@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "base/text.h"
 #include "device.h"
@@ -150,7 +151,8 @@ Diagnosis of_collector(const Packages& packages, const fs::path& prefix) {
         "collector", Health::kWrong,
         concat("ttrace-torch ", collector->second, " lacks ", needed, ": pip install ", needed)};
   }
-  if (collector->second != version()) {
+  // A build from a checkout adds its commit: "0.1.0+412.g1a2b3c4".
+  if (collector->second.substr(0, collector->second.find('+')) != version()) {
     return {"collector", Health::kNote,
             concat("ttrace-torch ", collector->second, ", and this program is ", version(),
                    "; install one release of both")};
@@ -165,12 +167,21 @@ std::vector<Diagnosis> examine_installation() {
   std::vector<Diagnosis> all{
       {"program", Health::kFine, concat("ttrace ", version(), ", ", instruction_sets())},
       {"gpu", Health::kFine, concat("cpu, and for --device cuda: ", describe_cuda_module())}};
-  const std::optional<fs::path> prefix = python_prefix();
+  std::optional<fs::path> prefix = python_prefix();
+  Packages packages = prefix ? packages_below(*prefix) : Packages{};
+  if (!packages.contains("ttrace_torch")) {
+    // pip puts this program beside the collector, in an environment that need not be activated.
+    std::error_code error;
+    const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
+    if (Packages beside = packages_below(own); beside.contains("ttrace_torch")) {
+      prefix = own;
+      packages = std::move(beside);
+    }
+  }
   if (!prefix) {
     all.push_back({"python", Health::kNote, "none is on PATH; traces of other machines need none"});
     return all;
   }
-  const Packages packages = packages_below(*prefix);
   all.push_back(of_collector(packages, *prefix));
   for (const Tried& tried : kTried) {
     const auto found = packages.find(tried.package);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -12,7 +13,14 @@ from typing import Any
 
 import h5py
 import pytest
-from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, TESTDATA, UNUSABLE
+from support.ttrace_cli import (
+    DIVERGED,
+    INCONCLUSIVE,
+    MATCH,
+    TESTDATA,
+    UNUSABLE,
+    ttrace_binary,
+)
 
 from .conftest import Run
 
@@ -296,6 +304,26 @@ def test_what_is_installed(ttrace: Run, tmp_path: Path) -> None:
     assert found["megatron_core"].startswith("– 0.99.0, newer than what was tried (0.13 to 0.16)")
     assert found["deepspeed"].startswith("– 0.1.2, older than what was tried")
     assert "transformers" not in found
+
+
+def test_the_collector_beside_the_program(ttrace: Run, tmp_path: Path) -> None:
+    """In an environment that is not activated, and built from a checkout."""
+    version = ttrace("--version").stdout.split()[1]
+    installed(tmp_path, f"ttrace_torch-{version}+412.g1a2b3c4", "h5py-3.16.0", "numpy-2.4.6")
+    program = tmp_path / "env" / "bin" / "ttrace"
+    program.parent.mkdir()
+    try:
+        os.link(ttrace_binary(), program)
+    except OSError:  # another file system
+        shutil.copy(ttrace_binary(), program)
+    (tmp_path / "link").symlink_to(program)
+    other = {"VIRTUAL_ENV": "", "CONDA_PREFIX": "", "PATH": str(tmp_path)}
+    for name in (program, tmp_path / "link"):
+        done = subprocess.run(
+            [name, "doctor"], env={**os.environ, **other}, capture_output=True, text=True
+        )
+        found = f"ttrace-torch {version}+412.g1a2b3c4 below {tmp_path}/env"
+        assert marks(done)["collector"] == f"✓ {found}"
 
 
 def test_a_collector_that_cannot_run(ttrace: Run, tmp_path: Path) -> None:
