@@ -12,11 +12,13 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "lib" / "torch" / "build_support"))
+import wheel_metadata  # noqa: E402
+
 STAGED = ["CMakeLists.txt", "LICENSE", "cmake", "lib", "apps", "testdata/demo"]
 # What pyproject.toml says of paths: in lib/torch, and at the root of the tree.
 PATHS = [
     ('readme = "README.md"', 'readme = "lib/torch/README.md"'),
-    ('input = "ttrace_torch/version.py"', 'input = "lib/torch/ttrace_torch/version.py"'),
     ('path = "build_support"', 'path = "lib/torch/build_support"'),
     ('build-dir = "../../build-pip', 'build-dir = "build-pip'),
     ('cmake.source-dir = "../.."', 'cmake.source-dir = "."'),
@@ -52,6 +54,8 @@ def stage(folder: Path) -> None:
         text = text.replace(here, there)
     (folder / "pyproject.toml").write_text(text)
     settings.unlink()
+    said = folder / "lib" / "torch" / "build_support" / wheel_metadata.SAID
+    said.write_text(wheel_metadata.local_version() + "\n")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from support.wheels import (
     PIP,
     ROOT,
     build,
+    built_version,
     modules_below,
     names_in,
     own_version,
@@ -41,12 +42,12 @@ def metadata(wheel: Path) -> Message:
 
 
 def test_one_wheel_serves_every_machine(wheel: Path) -> None:
-    assert wheel.name == f"ttrace_torch-{own_version()}-py3-none-any.whl"
+    assert wheel.name == f"ttrace_torch-{built_version()}-py3-none-any.whl"
 
 
 def test_metadata(metadata: Message) -> None:
     assert metadata["Name"] == "ttrace-torch"
-    assert metadata["Version"] == own_version()
+    assert metadata["Version"] == built_version()
     assert metadata["License-Expression"] == "Apache-2.0"
     required = metadata.get_all("Requires-Dist") or []
     # A job has its own torch, and a machine that only compares needs none.
@@ -79,6 +80,39 @@ def test_a_deleted_module_never_ships(tmp_path: Path) -> None:
         tree / "ttrace_torch"
     )
     assert not [name for name in names if "stale" in name]
+
+
+def test_each_commit_has_a_version_of_its_own(tmp_path: Path) -> None:
+    """pip keeps an installed wheel of the same version."""
+    tree = copied_collector(tmp_path)
+    root = tmp_path / "tree"
+
+    def git(*command: str) -> None:
+        name = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org"]
+        subprocess.run(["git", "-C", str(root), *name, *command], check=True, capture_output=True)
+
+    def built(folder: str) -> Path:
+        return build(tree, tmp_path / folder)
+
+    assert built("no checkout").name.split("-")[1] == own_version()
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message=one")
+    wheels = [built("one")]
+    (tree / "ttrace_torch" / "added.py").touch()
+    git("add", ".")
+    git("commit", "--quiet", "--message=two")
+    wheels.append(built("two"))
+    environment = tmp_path / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    pip = [*PIP, "--python", str(environment / "bin" / "python")]
+    for count, wheel in enumerate(wheels, start=1):
+        assert wheel.name.startswith(f"ttrace_torch-{own_version()}+{count}.g")
+        install = [*pip, "install", "--quiet", "--no-index", "--no-deps", str(wheel)]
+        subprocess.run(install, check=True, timeout=120)
+    assert list(environment.glob("lib/python3*/site-packages/ttrace_torch/added.py"))
+    git("tag", f"v{own_version()}")
+    assert built("tagged").name.split("-")[1] == own_version()
 
 
 def test_the_command_says_what_was_left_out(wheel: Path, tmp_path: Path) -> None:

@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 from support.ttrace_cli import run_ttrace
-from support.wheels import COLLECTOR, ROOT, build, modules_below, names_in, own_version
+from support.wheels import (
+    COLLECTOR,
+    ROOT,
+    build,
+    built_version,
+    modules_below,
+    names_in,
+    own_version,
+)
 
 
 def configure(tree: Path, build_folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -31,10 +39,10 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pack = "import sys; from scikit_build_core.build import build_sdist as b; b(sys.argv[1])"
     subprocess.run([sys.executable, "-c", pack, str(folder)], cwd=stage, check=True)
     (packed,) = folder.glob("*.tar.gz")
-    assert packed.name == f"ttrace_torch-{own_version()}.tar.gz"
+    assert packed.name == f"ttrace_torch-{built_version()}.tar.gz"
     with tarfile.open(packed) as opened:
         opened.extractall(folder / "tree")
-    return folder / "tree" / f"ttrace_torch-{own_version()}"
+    return folder / "tree" / f"ttrace_torch-{built_version()}"
 
 
 def test_program_and_collector_have_one_version() -> None:

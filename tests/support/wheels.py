@@ -47,6 +47,16 @@ def modules_below(folder: Path) -> set[str]:
     }
 
 
+def built_version() -> str:
+    """The version of what is built from this tree, which may be a checkout."""
+    sys.path.insert(0, str(COLLECTOR / "build_support"))
+    try:
+        from wheel_metadata import local_version
+    finally:
+        del sys.path[0]
+    return own_version() + str(local_version())
+
+
 def own_version() -> str:
     text = (COLLECTOR / "ttrace_torch" / "version.py").read_text()
     return text.split('__version__ = "')[1].split('"')[0]
