@@ -153,30 +153,38 @@ def test_a_step_is_judged_while_the_next_one_is_written(watch, reference, tmp_pa
 
 
 @pytest.mark.parametrize("healed", [True, False])
-def test_a_step_that_cannot_be_read_is_judged_again_at_the_end(watch, reference, tmp_path, healed):
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_step_that_cannot_be_read_is_judged_again_at_the_end(
+    watch, reference, tmp_path, healed, closed
+):
     run = GrowingRun(tmp_path / "run")
     run.write(0)
     whole = run.file(1).read_bytes()
     with h5py.File(run.file(1), "a") as file:
         file.move(dataset_path(entries(0)[1]), "hidden")
     with Written(run.file(0), run.file(1)):
-        watcher = watch("--reference", reference, "--step", "0")
+        watcher = watch("--reference", reference, "--step", "0", "--timeout", "2s")
         assert watcher.line() == (
             "step 0  NOT JUDGED  not all of its tensors can be read as long as the job writes"
         )
     if healed:
         run.file(1).write_bytes(whole)
-    run.close()
+    if closed:
+        run.close()
     line = watcher.line()
     if healed:
         assert line.startswith("step 0  MATCH  ")
-        assert watcher.line() == "MATCH  1 step agrees; the job has ended"
-        assert watcher.end() == (MATCH, "")
+        assert watcher.line().startswith(
+            "MATCH  1 step agrees; the job has ended"
+            if closed
+            else "INCONCLUSIVE  nothing diverged in 1 step, and the job has not ended; nothing new"
+        )
+        assert watcher.end() == (MATCH if closed else INCONCLUSIVE, "")
     else:
         assert line.startswith("step 0  INCONCLUSIVE  ") and "could not be read" in line
         assert watcher.line().startswith(
             "INCONCLUSIVE  nothing diverged, but 1 step could not be judged, the first of them "
-            "step 0; the job has ended"
+            f"step 0; {'the job has ended' if closed else 'nothing new for 2s'}"
         )
         assert watcher.end()[0] == INCONCLUSIVE
 
