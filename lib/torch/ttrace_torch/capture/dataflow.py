@@ -223,16 +223,14 @@ class DataFlow:
     def _parameters_used(self, names: ModelNames) -> dict[str, list[str]]:
         """Module -> parameters. The parameters of a module that is never called itself, such as a
         ParameterList, belong to the nearest called module around it."""
-        used: dict[str, list[str]] = {}
+        used: dict[str, dict[str, None]] = {}
         for parameter, owners in names.owners.items():
             for owner, _ in owners:
                 user = owner
                 while user not in self._seen and user != ROOT:
                     user = user.rpartition(".")[0] or ROOT
-                mine = used.setdefault(user, [])
-                if parameter not in mine:
-                    mine.append(parameter)
-        return used
+                used.setdefault(user, {})[parameter] = None
+        return {user: list(parameters) for user, parameters in used.items()}
 
 
 def _add_operations(entry: dict[str, Any], member: str, calls: Iterable[_Via]) -> None:
