@@ -68,7 +68,8 @@ def of(tensor: torch.Tensor) -> Dtype | None:
 
 def is_known(tensor: torch.Tensor) -> bool:
     """Whether the format can hold `tensor`, complex numbers as their two parts."""
-    return (tensor.dtype.to_real() if tensor.is_complex() else tensor.dtype) in DTYPES
+    dtype = tensor.dtype
+    return (dtype.to_real() if dtype.is_complex else dtype) in DTYPES
 
 
 class StepPrecision:

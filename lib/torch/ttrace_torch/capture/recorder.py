@@ -15,9 +15,9 @@ from ttrace_torch.base.problems import Problems
 from ttrace_torch.capture.records import Key, Record, Sink, whole
 from ttrace_torch.capture.selection import WritingRanks
 from ttrace_torch.errors import TraceError
-from ttrace_torch.layout.dtensor import local_tensor_of
+from ttrace_torch.layout.dtensor import LocalTensor, local_tensor_of
 from ttrace_torch.layout.meshes import Meshes
-from ttrace_torch.layout.placements import Flat, Placement, Placements
+from ttrace_torch.layout.placements import Flat, Placement, Placements, mesh_name_of
 from ttrace_torch.layout.placing import Placed, place
 from ttrace_torch.layout.shapes import check_local_shape
 
@@ -61,6 +61,8 @@ class Recorder:
         self.scales = dict(scales or {})
         self._observer = observer
         self._observed: set[Key] = set()
+        # What `_part` has found: name of the mesh, placements and local shape -> the answer.
+        self._parts: dict[tuple[Any, ...], tuple[Placed, dict[str, int]] | None] = {}
 
     def set_scale(self, kind: str, scale: float) -> None:
         """Sets the factor that tensors of that kind must be multiplied by."""
@@ -158,17 +160,13 @@ class Recorder:
         if not dtypes.is_known(local.value) or local.value.is_meta:
             self._skip(key, local.value)
             return
-        placed = place(local, placements, key.kind, self._meshes, what)
-        if not self._holds(placed):
+        part = self._part(local, placements, key.kind, what)
+        if part is None:
             return
-        coordinate = placed.grid.coordinate(self._rank)
+        placed, coordinate = part
         value = _flat_part(local.value, placed.placements, coordinate)
-        check_local_shape(
-            placed.shape, value.shape, placed.placements, placed.grid, coordinate, what
-        )
-        self._writing.check(placed, coordinate, what)
         stored = whole(value)
-        shape = placed.shape if not value.is_complex() else [*placed.shape, 2]
+        shape = [*placed.shape, 2] if stored.members else placed.shape
         record = Record(
             key,
             stored.value.dtype,
@@ -189,6 +187,37 @@ class Recorder:
                 "`with tracer.step(n)`"
             )
         self._sink(earlier, stored.value, earlier is not record)
+
+    def _part(
+        self, local: LocalTensor, placements: Placements, kind: str, what: str
+    ) -> tuple[Placed, dict[str, int]] | None:
+        """The placement of a tensor and the coordinate of this rank; None if it holds no part.
+
+        Many plain tensors have one shape and one placement: these are checked once.
+        """
+        if local.grid is not None:
+            return self._checked(local, placements, kind, what)
+        facts = (mesh_name_of(placements), *placements.items(), local.shape)
+        try:
+            return self._parts[facts]
+        except KeyError:
+            part = self._parts[facts] = self._checked(local, placements, kind, what)
+            return part
+        except TypeError:  # a placement that the user made of lists
+            return self._checked(local, placements, kind, what)
+
+    def _checked(
+        self, local: LocalTensor, placements: Placements, kind: str, what: str
+    ) -> tuple[Placed, dict[str, int]] | None:
+        placed = place(local, placements, kind, self._meshes, what)
+        if not self._holds(placed):
+            return None
+        coordinate = placed.grid.coordinate(self._rank)
+        part = _flat_part(local.value, placed.placements, coordinate)
+        shape = part.shape
+        check_local_shape(placed.shape, shape, placed.placements, placed.grid, coordinate, what)
+        self._writing.check(placed, coordinate, what)
+        return placed, coordinate
 
     def _holds(self, placed: Placed) -> bool:
         """Whether this rank holds the tensor."""

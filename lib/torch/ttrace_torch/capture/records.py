@@ -120,7 +120,7 @@ class Stored:
 def whole(part: torch.Tensor) -> Stored:
     """All elements of the rank's shard, in their own type; complex ones as their two parts, in a
     last dimension that no placement names."""
-    if part.is_complex():
+    if part.dtype.is_complex:
         return Stored(torch.view_as_real(part.resolve_conj()), {"complex": True})
     return Stored(part)
 
