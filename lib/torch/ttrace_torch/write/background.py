@@ -6,6 +6,7 @@ import os
 import re
 import threading
 from collections import deque
+from functools import partial
 from typing import Callable
 
 from ttrace_torch.base.process import say
@@ -16,8 +17,16 @@ _DEFAULT = 2 << 30
 # Interval at which a waiting step checks that the thread is alive.
 _PATIENCE_SECONDS = 1.0
 _MIB = 1 << 20
+# Of the jobs that are handed over together: their bytes and their number at most.
+_TOGETHER = 1 << 20
+_MOST_TOGETHER = 1000
 
 Job = Callable[[], None]
+
+
+def _run_all(jobs: list[Job]) -> None:
+    for job in jobs:
+        job()
 
 
 def default_memory() -> int:
@@ -88,6 +97,13 @@ class Writer:
         self._failure = failure
         self._undo = undo
         self._jobs: deque[tuple[str, Job | None, int]] = deque()
+        # Small jobs that are not handed over yet, what they do, how many bytes they hold, and how
+        # many are reserved for them, some room at a time.
+        self._small: list[Job] = []
+        self._doing = ""
+        self._held = 0
+        self._reserved = 0
+        self._room = min(_TOGETHER, memory // 4)
         self._waiting = 0
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -102,7 +118,9 @@ class Writer:
         if os.getpid() != self._process:
             error = RuntimeError("a tracer records in the process that made it alone")
             self._failure.record("after a fork", error)
+            return False
         with self._changed:
+            self._hand_over()
             while self._waiting and self._waiting + size > self._memory:
                 if self._failure.message is not None:
                     break
@@ -115,6 +133,33 @@ class Writer:
                 return False
             self._waiting += size
         return True
+
+    def is_small(self, size: int) -> bool:
+        """Whether a job that holds so many bytes is small."""
+        return 16 * size <= self._room
+
+    def reserve_small(self, size: int) -> bool:
+        """As `reserve`, for a small job."""
+        with self._changed:
+            full = self._held + size > self._reserved or len(self._small) >= _MOST_TOGETHER
+            if full or os.getpid() != self._process:
+                if not self.reserve(self._room):
+                    return False
+                self._reserved += self._room
+            self._held += size
+        return True
+
+    def submit_small(self, doing: str, job: Job) -> None:
+        """As `submit`, for a small job. To wake the thread takes longer than to write a few bytes,
+        so many such jobs are handed over at once, and before any other job."""
+        with self._changed:
+            self._small.append(job)
+            self._doing = doing
+
+    def _hand_over(self) -> None:
+        if self._small:
+            self._give(self._doing, partial(_run_all, self._small), self._reserved)
+            self._small, self._held, self._reserved = [], 0, 0
 
     def release(self, size: int) -> None:
         """Gives back a reservation that is not needed any more."""
@@ -131,8 +176,12 @@ class Writer:
         if os.getpid() != self._process:
             return
         with self._changed:
-            self._jobs.append((doing, job, size))
-            self._changed.notify_all()
+            self._hand_over()
+            self._give(doing, job, size)
+
+    def _give(self, doing: str, job: Job, size: int) -> None:
+        self._jobs.append((doing, job, size))
+        self._changed.notify_all()
         self._start()
 
     def stop(self) -> None:

@@ -93,6 +93,7 @@ class Output:
             self._folder = self._path
             self._path = self._folder / merge.rank_file(rank)
         self._file = RankFile(self._path, rank, compress, str(self._run["id"]))
+        self._doing = f"writing {self._path}"
         self._copies = HostCopies()
         memory = default_memory() if memory is None else memory
         self._writer = Writer(rank, memory, self.failure, self._undo)
@@ -121,6 +122,9 @@ class Output:
         again: adds `value` to the values stored for the same record.
         """
         size = value.numel() * value.element_size()
+        if value.is_cpu and value.layout == torch.strided and self._writer.is_small(size):
+            self._put_small(record, value, again, size)
+            return
         if not self._writer.reserve(size):
             return
         try:
@@ -131,6 +135,16 @@ class Output:
             return
         job = partial(self._store, record, copy, again)
         self._writer.submit(f"writing {record.key} to {self._path}", job, size)
+
+    def _put_small(self, record: Record, value: torch.Tensor, again: bool, size: int) -> None:
+        if not self._writer.reserve_small(size):
+            return
+        try:
+            copy = self._copies.start(value)
+        except (RuntimeError, MemoryError) as error:
+            self.failure.record(f"copying {record.key}", error)
+            return
+        self._writer.submit_small(self._doing, partial(self._store, record, copy, again))
 
     def write(
         self,
@@ -153,7 +167,7 @@ class Output:
         records = list(records)
         self._kinds.update(record.key.kind for record in records)
         job = partial(self._commit, head, records, precision, list(optimizer), numbers)
-        self._writer.submit(f"writing {self._path}", job)
+        self._writer.submit(self._doing, job)
 
     def recorded_kind(self, kind: str) -> bool:
         """Whether a finished step has a tensor of that kind."""
@@ -161,7 +175,7 @@ class Output:
 
     def drop(self) -> None:
         """Ends a step, and drops its records."""
-        self._writer.submit(f"writing {self._path}", self._file.rollback)
+        self._writer.submit(self._doing, self._file.rollback)
 
     def finish(
         self, incomplete: Sequence[dict[str, Any]] = (), layouts: Sequence[str] = ()
@@ -174,7 +188,7 @@ class Output:
         self.times.end()
         self._facts["incomplete"] = list(incomplete)
         self._layouts = list(layouts)
-        self._writer.submit(f"writing {self._path}", partial(self._commit, self._head()))
+        self._writer.submit(self._doing, partial(self._commit, self._head()))
         self._writer.stop()
         tensors, run = len(self._tensors), self._run["id"]
         if self.failure.message is None and self._folder is not None:
