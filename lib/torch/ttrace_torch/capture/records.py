@@ -77,6 +77,16 @@ class Record:
             path += f"/call_{key.call:04d}"
         return f"{path}/{key.kind}/{key.name}"
 
+    def facts(self, precision: StepPrecision) -> tuple[Any, ...]:
+        """What the entry says besides name and order. Not all of it may have a hash."""
+        key = self.key
+        computed_in = precision.computed_in(key.kind, key.name, self.dtype)
+        own = (self.stored, self.mesh, self.scale, self.position, computed_in)
+        more = [self.shape, self.placements.items(), self.members.items()]
+        if self.microbatches is not None:
+            more.append(self.microbatches.items())
+        return (*key[:3], key.call, *own, *map(tuple, more))
+
     def entry(self, precision: StepPrecision) -> dict[str, Any]:
         """The record's entry in the manifest, without members that have their default."""
         key = self.key

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Union
+
+from ttrace_torch.base.dtypes import StepPrecision
+from ttrace_torch.capture.records import Record
 
 SCHEMA = "ttrace.manifest/2"
 LISTS = ("tensors", "optimizer", "modules")
@@ -43,6 +46,60 @@ def sorted_tensors(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(entries, key=rank_of)
 
 
+# A row of one of the manifest's lists: as text already, or to become that.
+Row = Union[str, Mapping[str, Any]]
+
+
+class TensorRows:
+    """The rows of a rank's tensors, by step and in execution order.
+
+    Most tensors of a step have all but name and order in common with others; such facts become
+    text once.
+
+    computed: all that `computed_in` says.
+    """
+
+    def __init__(self) -> None:
+        self.computed: set[str] = set()
+        self._steps: dict[int, list[str]] = {}
+        # Facts -> the text between name and order, and behind it.
+        self._known: dict[Any, tuple[str, str]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._steps.values()))
+
+    def add(self, records: Iterable[Record], precision: StepPrecision) -> None:
+        """Adds records of one step, in execution order."""
+        self._known.clear()
+        for record in records:
+            before, after = self._around(record, precision)
+            name = _compact(record.key.name)
+            row = f'{{"name": {name}{before}"order": {record.order}{after}'
+            self._steps.setdefault(record.key.step, []).append(row)
+
+    def all(self) -> list[str]:
+        """All rows."""
+        return [row for step in sorted(self._steps) for row in self._steps[step]]
+
+    def _around(self, record: Record, precision: StepPrecision) -> tuple[str, str]:
+        facts = record.facts(precision)
+        try:
+            known = self._known.get(facts)
+        except TypeError:  # placements that the user made of lists
+            return self._made(record, precision)
+        if known is None:
+            known = self._known[facts] = self._made(record, precision)
+        return known
+
+    def _made(self, record: Record, precision: StepPrecision) -> tuple[str, str]:
+        entry = record.entry(precision)
+        if "computed_in" in entry:
+            self.computed.add(entry["computed_in"])
+        text = _compact({**entry, "name": "", "order": 0}).removeprefix('{"name": ""')
+        before, _, after = text.rpartition('"order": 0')
+        return before, after
+
+
 def dumps(manifest: Mapping[str, Any]) -> str:
     """The manifest as JSON text. Throws ValueError for numbers that are not finite."""
     members = []
@@ -51,10 +108,13 @@ def dumps(manifest: Mapping[str, Any]) -> str:
             members.append(f"{_compact(name)}: {_compact(manifest[name])}")
     for name in LISTS:
         if name in manifest:
-            rows = ",\n".join(_compact(row) for row in manifest[name])
+            rows = ",\n".join(map(_row, manifest[name]))
             members.append(f"{_compact(name)}: [\n{rows}\n]" if rows else f"{_compact(name)}: []")
     return "{\n" + ",\n".join(members) + "\n}\n"
 
 
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+def _row(row: Row) -> str:
+    return row if isinstance(row, str) else _compact(row)
+
+
+_compact = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode

@@ -97,7 +97,7 @@ class Output:
         self._copies = HostCopies()
         memory = default_memory() if memory is None else memory
         self._writer = Writer(rank, memory, self.failure, self._undo)
-        self._tensors: list[dict[str, Any]] = []
+        self._tensors = manifest.TensorRows()
         self._optimizer: list[dict[str, Any]] = []
         self._facts: dict[str, Any] = {}
         self._layouts: list[str] = []
@@ -254,13 +254,12 @@ class Output:
     ) -> None:
         if records is not None and precision is not None:
             kept = self._file.renumber(records, numbers or {})
-            self._tensors.extend(record.entry(precision) for record in kept)
+            self._tensors.add(kept, precision)
         self._optimizer.extend(optimizer)
-        part = {**head, "tensors": manifest.sorted_tensors(self._tensors)}
-        computed = {entry["computed_in"] for entry in self._tensors if "computed_in" in entry}
-        if computed:
+        part = {**head, "tensors": self._tensors.all()}
+        if self._tensors.computed:
             # If the run stores no tensor in that type, nothing else in the trace shows it.
-            precision = with_computed(part["run"].get("precision"), computed)
+            precision = with_computed(part["run"].get("precision"), self._tensors.computed)
             part["run"] = {**part["run"], "precision": precision}
         if self._optimizer:
             part["optimizer"] = self._optimizer
