@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
+from ttrace_torch.base.collection import without_collection
 from ttrace_torch.base.names import ROOT
 from ttrace_torch.base.narrow_products import narrow_products
 from ttrace_torch.base.problems import Problems
@@ -65,6 +66,7 @@ class TracedSteps:
         step is recorded."""
         return done.is_awaited() and self._job.steps.over(last)
 
+    @without_collection()
     def enter(self, number: int, stack: ExitStack, listener: Listener) -> Step | None:
         """The step that begins, with its hooks; None if it cannot be recorded."""
         job = self._job

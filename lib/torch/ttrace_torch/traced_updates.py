@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ttrace_torch.base.collection import without_collection
 from ttrace_torch.base.problems import Problems
 from ttrace_torch.capture.clipping import GRAD_NORM, Clip
 from ttrace_torch.capture.recorder import describe
@@ -57,6 +58,7 @@ class TracedUpdates:
                 scales[kind] = scales.get(kind, 1.0) / scaler.scale()
         return scales
 
+    @without_collection()
     def record_parameters(self, step: Step, kind: str) -> None:
         """Records the tensors of that kind of all parameters."""
         job = self._job
