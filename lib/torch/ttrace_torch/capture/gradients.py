@@ -27,6 +27,7 @@ from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.views import ViewOf
 from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.dtensor import is_dtensor
+from ttrace_torch.layout.layouts import ParameterLayout
 from ttrace_torch.layout.placements import Partial, Placements
 
 Hook = Callable[[torch.Tensor | None], None]
@@ -184,10 +185,7 @@ class GradientHooks:
         hooks = {}
         for name, parameter in names.parameters.items():
             if name in selected and parameter.requires_grad:
-                # Evaluated late: the graph that decides them exists after the forward only.
-                own = layout.parameters[name]
-                placements = partial(own.of, "param_grad")
-                hooks[name] = self._hook(self._parameter_key(name), placements, own.shown)
+                hooks[name] = _ParameterHook(self, name, layout.parameters[name])
                 handle = parameter.register_hook(hooks[name])  # type: ignore[no-untyped-call]
                 self._handles.append(handle)
         seen = {name: hook for name, hook in hooks.items() if not _in(compiled, names.owners[name])}
@@ -230,21 +228,15 @@ class GradientHooks:
         base.register_hook(from_base)  # type: ignore[no-untyped-call]
         return from_view
 
-    def _parameter_key(self, name: str) -> Callable[[], Described]:
-        turn = 0
-
-        def described() -> Described:
-            nonlocal turn
-            batch = self._calls.microbatch
-            if self.backward_batch is not None:
-                known = self.backward_batch(name, turn)
-                batch = batch if known is None else known
-            turn += 1
-            key = Key(self._step, number_of(batch), "param_grad", name)
-            together = batch.entry("sum", 0, str(key)) if isinstance(batch, MicroBatches) else None
-            return key, together, None
-
-        return described
+    def parameter_key(self, name: str, turn: int) -> Described:
+        """What the `turn`-th gradient of a parameter in the step is recorded as."""
+        batch = self._calls.microbatch
+        if self.backward_batch is not None:
+            known = self.backward_batch(name, turn)
+            batch = batch if known is None else known
+        key = Key(self._step, number_of(batch), "param_grad", name)
+        together = batch.entry("sum", 0, str(key)) if isinstance(batch, MicroBatches) else None
+        return key, together, None
 
     def _hook(
         self,
@@ -252,27 +244,58 @@ class GradientHooks:
         placements: Placements | Callable[[], Placements],
         shown: Callable[[torch.Tensor], torch.Tensor] | None = None,
     ) -> Hook:
-        def record(gradient: torch.Tensor | None) -> None:
-            # None: a function passed the tensor without one, as DDP's does for unused results.
-            if gradient is None or not self._active or self._calls.paused:
-                return
-            key = None
-            try:
-                key, microbatches, position = described()
-                if key.kind != "param_grad" and self._is_other_pass():
-                    return
-                self._recorder.add(
-                    key,
-                    gradient if shown is None else shown(gradient),
-                    placements() if callable(placements) else placements,
-                    accumulate=True,
-                    microbatches=microbatches,
-                    position=position,
-                )
-            except Exception as error:
-                self._recorder.leave_out(key or Key(self._step, None, "grad_output", "*"), error)
+        return partial(self.record, described, placements, shown)
 
-        return record
+    def record(
+        self,
+        described: Callable[[], Described],
+        placements: Placements | Callable[[], Placements],
+        shown: Callable[[torch.Tensor], torch.Tensor] | None,
+        gradient: torch.Tensor | None,
+    ) -> None:
+        """Records a gradient that a hook was given."""
+        # None: a function passed the tensor without one, as DDP's does for unused results.
+        if gradient is None or not self._active or self._calls.paused:
+            return
+        key = None
+        try:
+            key, microbatches, position = described()
+            if key.kind != "param_grad" and self._is_other_pass():
+                return
+            self._recorder.add(
+                key,
+                gradient if shown is None else shown(gradient),
+                placements() if callable(placements) else placements,
+                accumulate=True,
+                microbatches=microbatches,
+                position=position,
+            )
+        except Exception as error:
+            self._recorder.leave_out(key or Key(self._step, None, "grad_output", "*"), error)
+
+
+class _ParameterHook:
+    """Records the raw gradients of one parameter: one object, since a model may have many."""
+
+    __slots__ = ("_hooks", "_layout", "_name", "_turn")
+
+    def __init__(self, hooks: GradientHooks, name: str, layout: ParameterLayout) -> None:
+        self._hooks = hooks
+        self._name = name
+        self._layout = layout
+        self._turn = 0
+
+    def __call__(self, gradient: torch.Tensor | None) -> None:
+        self._hooks.record(self._described, self._placements, self._layout.shown, gradient)
+
+    def _described(self) -> Described:
+        described = self._hooks.parameter_key(self._name, self._turn)
+        self._turn += 1
+        return described
+
+    def _placements(self) -> Placements:
+        # Evaluated late: the graph that decides them exists after the forward only.
+        return self._layout.of("param_grad")
 
 
 def _divided_by(number: Callable[[], int]) -> Callable[[torch.Tensor], torch.Tensor]:
