@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -35,13 +36,16 @@ def value_name(name: str, index: int) -> str:
     return name if index == 0 else f"{name}[{index}]"
 
 
+_NOT_IN_NAMES = re.compile("[/\x00-\x1f\x7f-\x9f]")
+
+
 @lru_cache(maxsize=65536)  # every tensor of a step asks, with the names of the step before
 def is_name(name: str) -> bool:
     """Whether the trace format allows the name."""
     return (
         1 <= len(name.encode()) <= 512
         and name not in (".", "..")
-        and not any(c == "/" or ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 for c in name)
+        and not _NOT_IN_NAMES.search(name)
     )
 
 

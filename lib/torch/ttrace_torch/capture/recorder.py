@@ -15,7 +15,7 @@ from ttrace_torch.base.problems import Problems
 from ttrace_torch.capture.records import Key, Record, Sink, whole
 from ttrace_torch.capture.selection import WritingRanks
 from ttrace_torch.errors import TraceError
-from ttrace_torch.layout.dtensor import LocalTensor, local_tensor_of
+from ttrace_torch.layout.dtensor import LocalTensor, is_dtensor, local_tensor_of, plain_tensor
 from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.layout.placements import Flat, Placement, Placements, mesh_name_of
 from ttrace_torch.layout.placing import Placed, place
@@ -151,16 +151,19 @@ class Recorder:
     ) -> None:
         if key.kind not in self._kinds:
             return
-        what = f"{key} on rank {self._rank}"
         if not is_name(key.name):
             raise TraceError("a name has 1 to 512 bytes and neither '/' nor control characters")
-        local = local_tensor_of(tensor, self._meshes.default, what)
-        if local is None:
-            return
+        if not is_dtensor(tensor):
+            local = plain_tensor(tensor)
+        else:
+            found = local_tensor_of(tensor, self._meshes.default, self._what(key))
+            if found is None:
+                return
+            local = found
         if not dtypes.is_known(local.value) or local.value.is_meta:
             self._skip(key, local.value)
             return
-        part = self._part(local, placements, key.kind, what)
+        part = self._part(local, placements, key)
         if part is None:
             return
         placed, coordinate = part
@@ -182,34 +185,35 @@ class Recorder:
         earlier = self.records.setdefault(key, record)
         if earlier is not record and not (accumulate and earlier.same_shard(record)):
             raise TraceError(
-                f"{what}: recorded twice, the first one is kept; every micro-batch of a step needs "
-                "a `with tracer.microbatch(n)` with a number of its own, every optimizer step a "
-                "`with tracer.step(n)`"
+                f"{self._what(key)}: recorded twice, the first one is kept; every micro-batch of a "
+                "step needs a `with tracer.microbatch(n)` with a number of its own, every "
+                "optimizer step a `with tracer.step(n)`"
             )
         self._sink(earlier, stored.value, earlier is not record)
 
     def _part(
-        self, local: LocalTensor, placements: Placements, kind: str, what: str
+        self, local: LocalTensor, placements: Placements, key: Key
     ) -> tuple[Placed, dict[str, int]] | None:
         """The placement of a tensor and the coordinate of this rank; None if it holds no part.
 
         Many plain tensors have one shape and one placement: these are checked once.
         """
         if local.grid is not None:
-            return self._checked(local, placements, kind, what)
+            return self._checked(local, placements, key)
         facts = (mesh_name_of(placements), *placements.items(), local.shape)
         try:
             return self._parts[facts]
         except KeyError:
-            part = self._parts[facts] = self._checked(local, placements, kind, what)
+            part = self._parts[facts] = self._checked(local, placements, key)
             return part
         except TypeError:  # a placement that the user made of lists
-            return self._checked(local, placements, kind, what)
+            return self._checked(local, placements, key)
 
     def _checked(
-        self, local: LocalTensor, placements: Placements, kind: str, what: str
+        self, local: LocalTensor, placements: Placements, key: Key
     ) -> tuple[Placed, dict[str, int]] | None:
-        placed = place(local, placements, kind, self._meshes, what)
+        what = self._what(key)
+        placed = place(local, placements, key.kind, self._meshes, what)
         if not self._holds(placed):
             return None
         coordinate = placed.grid.coordinate(self._rank)
@@ -218,6 +222,9 @@ class Recorder:
         check_local_shape(placed.shape, shape, placed.placements, placed.grid, coordinate, what)
         self._writing.check(placed, coordinate, what)
         return placed, coordinate
+
+    def _what(self, key: Key) -> str:
+        return f"{key} on rank {self._rank}"
 
     def _holds(self, placed: Placed) -> bool:
         """Whether this rank holds the tensor."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Callable, NamedTuple
 
 import torch
@@ -10,6 +12,8 @@ import torch
 from ttrace_torch.base import dtypes
 from ttrace_torch.base.dtypes import StepPrecision
 from ttrace_torch.layout.placements import Placement, to_json
+
+_NO_MEMBERS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Key(NamedTuple):
@@ -50,7 +54,7 @@ class Record:
     mesh: str = ""
     microbatches: dict[str, Any] | None = None
     scale: float = 1.0
-    members: dict[str, Any] = field(default_factory=dict)
+    members: Mapping[str, Any] = field(default_factory=lambda: _NO_MEMBERS)
     position: int | None = None
 
     def same_shard(self, other: Record) -> bool:
@@ -80,12 +84,21 @@ class Record:
     def facts(self, precision: StepPrecision) -> tuple[Any, ...]:
         """What the entry says besides name and order. Not all of it may have a hash."""
         key = self.key
-        computed_in = precision.computed_in(key.kind, key.name, self.dtype)
-        own = (self.stored, self.mesh, self.scale, self.position, computed_in)
-        more = [self.shape, self.placements.items(), self.members.items()]
-        if self.microbatches is not None:
-            more.append(self.microbatches.items())
-        return (*key[:3], key.call, *own, *map(tuple, more))
+        # Only of these kinds does it depend on the name.
+        named = key.kind in ("input", "grad_output")
+        return (
+            *key[:3],
+            key.call,
+            self.stored,
+            self.mesh,
+            self.scale,
+            self.position,
+            named and precision.computed_in(key.kind, key.name, self.dtype),
+            tuple(self.shape),
+            tuple(self.placements.items()),
+            tuple(self.members.items()),
+            None if self.microbatches is None else tuple(self.microbatches.items()),
+        )
 
     def entry(self, precision: StepPrecision) -> dict[str, Any]:
         """The record's entry in the manifest, without members that have their default."""
@@ -115,8 +128,7 @@ class Record:
         return entry
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(NamedTuple):
     """The elements that the rank's file gets for its shard of a tensor.
 
     value: the tensor to write.
@@ -124,7 +136,7 @@ class Stored:
     """
 
     value: torch.Tensor
-    members: dict[str, Any] = field(default_factory=dict)
+    members: Mapping[str, Any] = _NO_MEMBERS
 
 
 def whole(part: torch.Tensor) -> Stored:

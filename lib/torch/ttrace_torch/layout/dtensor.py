@@ -38,8 +38,7 @@ def local_tensor_of(tensor: torch.Tensor, mesh: Mesh, what: str) -> LocalTensor 
     the format lacks, and for a device mesh without axis names that is not `mesh`.
     """
     if not _is_dtensor(tensor):
-        value = _arrived(tensor.detach())
-        return LocalTensor(value, tuple(value.shape), {}, None)
+        return plain_tensor(tensor)
     dtensor: Any = tensor
     if dtensor.device_mesh.get_coordinate() is None:
         return None
@@ -53,6 +52,12 @@ def local_tensor_of(tensor: torch.Tensor, mesh: Mesh, what: str) -> LocalTensor 
         for placement in dtensor.placements:
             value = _masked(value, placement)
     return LocalTensor(value, tuple(dtensor.shape), placements, grid)
+
+
+def plain_tensor(tensor: torch.Tensor) -> LocalTensor:
+    """The local tensor of a tensor that is no DTensor."""
+    value = _arrived(tensor.detach())
+    return LocalTensor(value, tuple(value.shape), {}, None)
 
 
 def storage_of(tensor: torch.Tensor) -> torch.Tensor:

@@ -185,7 +185,11 @@ class ParameterLayout:
 
     def of(self, kind: str) -> Placements:
         """Placements of the parameter's tensor of that kind."""
-        given = {"param_grad": self.param_grad, "main_grad": self.main_grad}.get(kind)
+        given = None
+        if kind == "param_grad":
+            given = self.param_grad
+        elif kind == "main_grad":
+            given = self.main_grad
         if given is None:
             given = self.param
         if given is None:

@@ -105,7 +105,8 @@ class Writer:
         self._reserved = 0
         self._room = min(_TOGETHER, memory // 4)
         self._waiting = 0
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
         self._announced = False
@@ -138,21 +139,19 @@ class Writer:
         """Whether a job that holds so many bytes is small."""
         return 16 * size <= self._room
 
-    def reserve_small(self, size: int) -> bool:
-        """As `reserve`, for a small job."""
-        with self._changed:
+    def submit_small(self, doing: str, job: Job, size: int) -> None:
+        """Reserves `size` bytes and submits a small job, unless recording has ended.
+
+        To wake the thread takes longer than to write a few bytes, so many such jobs are handed over
+        at once, and before any other job.
+        """
+        with self._lock:
             full = self._held + size > self._reserved or len(self._small) >= _MOST_TOGETHER
             if full or os.getpid() != self._process:
                 if not self.reserve(self._room):
-                    return False
+                    return
                 self._reserved += self._room
             self._held += size
-        return True
-
-    def submit_small(self, doing: str, job: Job) -> None:
-        """As `submit`, for a small job. To wake the thread takes longer than to write a few bytes,
-        so many such jobs are handed over at once, and before any other job."""
-        with self._changed:
             self._small.append(job)
             self._doing = doing
 

@@ -122,29 +122,20 @@ class Output:
         again: adds `value` to the values stored for the same record.
         """
         size = value.numel() * value.element_size()
-        if value.is_cpu and value.layout == torch.strided and self._writer.is_small(size):
-            self._put_small(record, value, again, size)
-            return
-        if not self._writer.reserve(size):
+        small = value.is_cpu and self._writer.is_small(size)
+        if not small and not self._writer.reserve(size):
             return
         try:
-            copy = self._copies.start(value)
+            job = partial(self._store, record, self._copies.start(value), again)
         except (RuntimeError, MemoryError) as error:
-            self._writer.release(size)
+            if not small:
+                self._writer.release(size)
             self.failure.record(f"copying {record.key}", error)
             return
-        job = partial(self._store, record, copy, again)
-        self._writer.submit(f"writing {record.key} to {self._path}", job, size)
-
-    def _put_small(self, record: Record, value: torch.Tensor, again: bool, size: int) -> None:
-        if not self._writer.reserve_small(size):
-            return
-        try:
-            copy = self._copies.start(value)
-        except (RuntimeError, MemoryError) as error:
-            self.failure.record(f"copying {record.key}", error)
-            return
-        self._writer.submit_small(self._doing, partial(self._store, record, copy, again))
+        if small:
+            self._writer.submit_small(self._doing, job, size)
+        else:
+            self._writer.submit(f"writing {record.key} to {self._path}", job, size)
 
     def write(
         self,
