@@ -12,7 +12,7 @@ from small_models import TiedGPT, seeded, train_step
 
 import ttrace_torch as tt
 from ttrace_torch.capture.records import Key, Record
-from ttrace_torch.write.hdf5 import RankFile
+from ttrace_torch.write.hdf5 import RankFile, bits_of
 
 
 def table_of(path):
@@ -60,7 +60,7 @@ def check_table(path):
 def write(file, name, microbatch, shape, step=0):
     key = Key(step=step, microbatch=microbatch, kind="output", name=name, call=0)
     record = Record(key, torch.bfloat16, list(shape), {}, 0)
-    file.write(record, torch.ones(shape, dtype=torch.bfloat16))
+    file.write(record, bits_of(torch.ones(shape, dtype=torch.bfloat16)))
     return record
 
 

@@ -29,6 +29,15 @@ class Key(NamedTuple):
     name: str
     call: int = 0
 
+    def group(self) -> str:
+        """Path of the group of its dataset in the rank's file."""
+        path = f"step_{self.step:06d}"
+        if self.microbatch is not None:
+            path += f"/mb_{self.microbatch:04d}"
+        if self.call:
+            path += f"/call_{self.call:04d}"
+        return f"{path}/{self.kind}"
+
     def __str__(self) -> str:
         where = f"step {self.step}"
         if self.microbatch is not None:
@@ -70,16 +79,6 @@ class Record:
     def dtype(self) -> str:
         """Name of the element type."""
         return dtypes.DTYPES[self.stored].name
-
-    def dataset(self) -> str:
-        """Path of the dataset in the rank's file."""
-        key = self.key
-        path = f"step_{key.step:06d}"
-        if key.microbatch is not None:
-            path += f"/mb_{key.microbatch:04d}"
-        if key.call:
-            path += f"/call_{key.call:04d}"
-        return f"{path}/{key.kind}/{key.name}"
 
     def facts(self, precision: StepPrecision) -> tuple[Any, ...]:
         """What the entry says besides name and order. Not all of it may have a hash."""

@@ -1,12 +1,16 @@
 """A rank's HDF5 file: datasets in their own element types, and the rank's part of the manifest.
 
 The same calls give the same bytes: the file has no timestamps.
+
+Elements go to the file as they come. Everything else follows when a step is committed: the headers
+of its datasets, the groups above them, the manifest, and the root group, which the head of the file
+names. What earlier commits have written stays where it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +19,36 @@ import numpy as np
 import torch
 
 from ttrace_torch.base import dtypes
-from ttrace_torch.capture.records import Record
-from ttrace_torch.write.ranges import Ranges
+from ttrace_torch.capture.records import Key, Record
+from ttrace_torch.write import hdf5_bytes
+from ttrace_torch.write.chunks import chunk_of, put_chunks, read_chunks
+from ttrace_torch.write.datasets import Datasets, Type
+from ttrace_torch.write.ranges import ranges_table, seal_ranges
 from ttrace_torch.write.step_file import StepFile
 
-# HDF5 1.10, which long-term distributions have, can read these files.
-_LIBVER = ("earliest", "v110")
-_CHUNK_BYTES = 1 << 20
 # Attribute of a finished file.
 _CLOSED = "ttrace_closed"
 # Attribute with the id of the run.
 _RUN = "ttrace_run"
 # Bytes of a run's id in an attribute, for which HDF5 has 64 KiB.
 _LONGEST_STAMP = 4096
+# So many bytes are copied faster than looked at.
+_FEW_BYTES = 4096
 # How often a file is opened that another rank may be changing.
 _TRIES = 3
+_NOT_IN_NUMPY = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2"})
+# Stands for a place in bytes that are made once for many datasets.
+_SOME_PLACE = 0xFEDC_BA98_7654_3210
+
+
+# Name -> a group, or the address of the header of a dataset.
+_Tree = dict[bytes, Any]
 
 
 class RankFile:
     """The file of one rank. Each commit makes everything written so far visible.
+
+    What is written between two commits is in steps, and groups, of its own.
 
     The file is opened for each step and closed again, so that processes forked by a data loader
     inherit no handle. Throws OSError for I/O errors; `rollback` then restores the state of the last
@@ -43,20 +58,18 @@ class RankFile:
     def __init__(self, path: Path, rank: int, compress: int | None, run: str = "") -> None:
         """compress: deflate level 0 to 9 for chunked datasets; None writes contiguous ones.
         run: the id of the run, or empty."""
-        self._file = StepFile(path)
-        self._rank = rank
-        self._run = run.encode()
+        self._file = StepFile(path, hdf5_bytes.SUPERBLOCK_BYTES)
+        self._attributes = [hdf5_bytes.attribute(b"ttrace_rank", rank)]
+        if 0 < len(run.encode()) <= _LONGEST_STAMP:
+            self._attributes.append(hdf5_bytes.attribute(_RUN.encode(), run.encode()))
         self._compress = compress
-        self._ranges = Ranges()
-        self._hdf5: Any = None
-        # Name of an element type -> its HDF5 type; that of the name, and the name.
-        self._types: dict[str, tuple[Any, Any, Any]] = {}
-        self._scalar = h5py.h5s.create(h5py.h5s.SCALAR)
-        self._contiguous = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        self._contiguous.set_obj_track_times(False)
-        self._links = h5py.h5p.create(h5py.h5p.LINK_CREATE)
-        self._links.set_create_intermediate_group(True)
-        self._links.set_char_encoding(h5py.h5t.CSET_UTF8)
+        # What the last commit has left: the groups of steps, and where their datasets lie.
+        self._steps: dict[bytes, int] = {}
+        self._kept: list[tuple[str, Datasets]] = []
+        # Group -> datasets that have been written since.
+        self._new: dict[str, Datasets] = {}
+        # Each type once: many datasets have the same.
+        self._types: dict[Type, Type] = {}
 
     @property
     def empty(self) -> bool:
@@ -67,27 +80,34 @@ class RankFile:
         """Checks that the file can be written."""
         self._file.create()
 
-    def write(self, record: Record, data: torch.Tensor) -> None:
-        """Writes the dataset of `record`, unless the tensor has no elements.
+    def write(self, record: Record, bits: np.ndarray[Any, Any]) -> None:
+        """Writes the elements of `record`, unless it has none.
 
-        data: contiguous, on the CPU.
+        bits: what `bits_of` says.
         """
-        if data.numel():
-            self._open()
-            self._write_one(record, data)
-            self._check()
+        if bits.size:
+            self._file.begin()
+            kind, name = (record.dtype, bits.shape), record.key.name
+            datasets = self._group(record.key)
+            datasets.types[name] = self._types.setdefault(kind, kind)
+            self._put(datasets, name, bits)
 
     def add(self, record: Record, data: torch.Tensor) -> None:
-        """Adds `data` to the dataset of `record`, rounding as torch does for its type."""
+        """Adds `data` to the elements of `record`, rounding as torch does for its type."""
         if data.numel():
-            dataset = self._hdf5[record.dataset()].id
-            kind = hdf5_type(record.dtype)
-            total = torch.empty(data.shape, dtype=record.stored)
-            bits = stored_bits(total)
-            dataset.read(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=kind)
+            datasets, name = self._group(record.key), record.key.name
+            total = torch.empty(datasets.types[name][1], dtype=record.stored)
+            bits, place, chunks = bits_of(total), datasets.places[name], datasets.chunks.get(name)
+            if chunks is not None:
+                read_chunks(self._file.read, chunks, bits)
+            else:
+                read = self._file.read(place, bits.nbytes)
+                bits[...] = np.frombuffer(read, bits.dtype).reshape(bits.shape)
             total += data
-            dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=kind)
-            self._check()
+            if chunks is not None:
+                self._put(datasets, name, bits)
+            else:
+                self._file.replace(place, _memory_of(bits))
 
     def renumber(
         self, records: Iterable[Record], numbers: Mapping[int, int | None]
@@ -99,6 +119,8 @@ class RankFile:
         next free call.
         """
         found = list(records)
+        if not numbers:
+            return found
         taken = {record.key for record in found}
         kept = []
         for record in found:
@@ -106,26 +128,18 @@ class RankFile:
             if provisional is None or provisional not in numbers:
                 kept.append(record)
                 continue
-            old, key = (
-                record.dataset(),
-                record.key._replace(microbatch=numbers[provisional]),
-            )
+            old, key = record.key, record.key._replace(microbatch=numbers[provisional])
             while key.kind == "scalar" and key in taken:
                 key = key._replace(call=key.call + 1)
+            group = self._group(old)
             if key in taken:
+                group.drop(old.name)
                 continue
             taken.add(key)
             record.key = key
             kept.append(record)
-            if self._hdf5 is not None and old in self._hdf5:
-                self._hdf5.move(old, record.dataset())
-                self._ranges.move(old, record.dataset())
-        for number in numbers:
-            for step in {record.key.step for record in found}:
-                group = f"step_{step:06d}/mb_{number:04d}"
-                if self._hdf5 is not None and group in self._hdf5:
-                    del self._hdf5[group]
-                    self._ranges.drop(group)
+            if old.name in group.places:
+                group.move(old.name, self._group(key))
         return kept
 
     def commit(self, manifest: str, closed: bool = False) -> None:
@@ -134,36 +148,32 @@ class RankFile:
 
         closed: whether this is the last commit, which also writes the table of ranges.
         """
-        self._open()
-        file = self._hdf5
-        if "manifest" in file:
-            del file["manifest"]
-        text = h5py.string_dtype("utf-8")
-        file.create_dataset("manifest", data=manifest, dtype=text, track_times=False)
+        self._file.begin()
+        append = self._file.append
+        append(bytes(-self._file.size % 8))  # no reader needs it, and most work faster
+        new = {path: datasets for path, datasets in self._new.items() if datasets.places}
+        steps = {**self._steps, **self._put_headers(new)}
+        members = {**steps, b"manifest": hdf5_bytes.put_text(append, manifest.encode())}
+        kept, attributes, place = [*self._kept, *new.items()], self._attributes, 0
+        # Readers find chunks through HDF5.
+        table = ranges_table(kept) if closed and self._compress is None else b""
+        if table:
+            place = append(table)
+            layout = hdf5_bytes.contiguous(place, len(table))
+            kind = hdf5_bytes.element_type("uint8")
+            members[b"ranges"] = append(hdf5_bytes.dataset(kind, [len(table)], layout))
         if closed:
-            file.attrs.create(_CLOSED, 1, dtype="<i8")
-        table = self._ranges.table() if closed else b""
-        place = 0
+            attributes = [*attributes, hdf5_bytes.attribute(_CLOSED.encode(), 1)]
+        root = hdf5_bytes.put_group(append, members, *attributes)
+        head = hdf5_bytes.superblock(root, self._file.size)
         if table:
-            values = np.frombuffer(table, np.uint8)
-            place = file.create_dataset("ranges", data=values, track_times=False).id.get_offset()
-        self._hdf5 = None
-        file.close()
-        if table:
-            self._ranges.seal(self._file, place)
-        self._check()
-        self._file.commit()
-        self._ranges.keep()
+            seal_ranges(self._file, head, place, kept)
+        self._file.commit(head)
+        self._steps, self._kept, self._new = steps, kept, {}
 
     def rollback(self) -> None:
         """Drops everything written since the last commit."""
-        file, self._hdf5 = self._hdf5, None
-        self._file.ignore()
-        self._ranges.forget()
-        if file is not None:
-            # HDF5's errors about missing writes are expected here.
-            with suppress(Exception):
-                file.close()
+        self._new = {}
         self._file.rollback()
 
     def discard_unfinished(self) -> None:
@@ -174,96 +184,77 @@ class RankFile:
         """Removes the file."""
         self._file.discard()
 
-    def _open(self) -> None:
-        if self._hdf5 is not None:
-            return
-        self._file.begin()
-        if not self._file.empty:
-            self._hdf5 = h5py.File(self._file, "r+", libver=_LIBVER)
-            return
-        self._hdf5 = h5py.File(self._file, "w", libver=_LIBVER)
-        self._hdf5.attrs.create("ttrace_rank", self._rank, dtype="<i8")
-        if 0 < len(self._run) <= _LONGEST_STAMP:
-            self._hdf5.attrs.create(_RUN, np.bytes_(self._run))
+    def _group(self, key: Key) -> Datasets:
+        path = key.group()
+        if path not in self._new:
+            self._new[path] = Datasets()
+        return self._new[path]
 
-    def _check(self) -> None:
-        if self._file.error is not None:
-            raise self._file.error
+    def _put(self, datasets: Datasets, name: str, bits: np.ndarray[Any, Any]) -> None:
+        if self._compress is not None and bits.shape:
+            chunks = put_chunks(self._file.append, bits, self._compress)
+            datasets.chunks[name], datasets.places[name] = chunks, chunks.tree
+        else:
+            few = bits.nbytes <= _FEW_BYTES
+            datasets.places[name] = self._file.append(bits.tobytes() if few else _memory_of(bits))
 
-    def _write_one(self, record: Record, data: torch.Tensor) -> None:
-        shape = tuple(data.shape)
-        name = record.dtype
-        if name not in self._types:
-            self._types[name] = (hdf5_type(name), *_as_text(name))
-        kind, text_type, text = self._types[name]
-        create = self._contiguous
+    def _put_headers(self, groups: Mapping[str, Datasets]) -> dict[bytes, int]:
+        """Puts the headers of datasets, and the groups above them. Returns the groups of the
+        steps."""
+        root: _Tree = {}
+        known = {}
+        for path, datasets in groups.items():
+            group = root
+            for part in path.split("/"):
+                group = group.setdefault(part.encode(), {})
+            headers, at = [], self._file.size
+            for name, kind in datasets.types.items():
+                if kind not in known:
+                    known[kind] = self._around_place(*kind)
+                before, after = known[kind]
+                headers.append(before + datasets.places[name].to_bytes(8, "little") + after)
+                group[name.encode()] = at
+                at += len(headers[-1])
+            self._file.append(b"".join(headers))
+        return {name: self._put_group(step) for name, step in root.items()}
+
+    def _put_group(self, tree: _Tree) -> int:
+        members = {
+            name: self._put_group(one) if isinstance(one, dict) else one
+            for name, one in tree.items()
+        }
+        return hdf5_bytes.put_group(self._file.append, members)
+
+    def _around_place(self, dtype: str, shape: tuple[int, ...]) -> tuple[bytes, bytes]:
+        """The header of a dataset before and after the place of its elements."""
+        item = dtypes.BY_NAME[dtype].bits.itemsize
+        layout, more = hdf5_bytes.contiguous(_SOME_PLACE, item * math.prod(shape)), []
         if self._compress is not None and shape:
-            create = create.copy()
-            create.set_chunk(_chunk(shape, data.element_size()))
-            create.set_shuffle()
-            create.set_deflate(self._compress)
-        space = h5py.h5s.create_simple(shape) if shape else h5py.h5s.create(h5py.h5s.SCALAR)
-        path = record.dataset()
-        dataset = h5py.h5d.create(
-            self._hdf5.id, path.encode(), kind, space, dcpl=create, lcpl=self._links
-        )
-        bits = np.ascontiguousarray(stored_bits(data)).reshape(shape)
-        dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=kind)
-        if self._compress is None:
-            self._ranges.add(path, dataset.get_offset(), bits.nbytes, name, shape)
-        # Without h5py's own attributes, which take a third of the time of a small tensor.
-        attribute = h5py.h5a.create(dataset, b"ttrace_dtype", text_type, self._scalar)
-        attribute.write(text, mtype=text_type)
+            layout = hdf5_bytes.chunked(_SOME_PLACE, chunk_of(shape, item), item)
+            more = [hdf5_bytes.shuffled_and_deflated(self._compress, item)]
+        more.append(hdf5_bytes.attribute(b"ttrace_dtype", dtype.encode()))
+        header = hdf5_bytes.dataset(hdf5_bytes.element_type(dtype), shape, layout, *more)
+        before, _, after = header.partition(_SOME_PLACE.to_bytes(8, "little"))
+        return before, after
+
+
+def bits_of(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """The elements of a CPU tensor, in its memory and shape; those of types that numpy lacks as
+    integers."""
+    dtype = dtypes.DTYPES[tensor.dtype]
+    if dtype.name not in _NOT_IN_NUMPY:
+        return tensor.numpy()
+    # Old releases of torch view floating-point types only as signed integers.
+    return tensor.view(torch.uint8 if dtype.bits.itemsize == 1 else torch.int16).numpy()
 
 
 def stored_bits(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    """The stored bits of a contiguous CPU tensor: an array of the same shape."""
-    dtype = dtypes.DTYPES[tensor.dtype]
-    if dtype.epsilon is None:
-        return tensor.numpy()
-    # Old releases of torch view floating-point types only as signed integers.
-    signed = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    array: np.ndarray[Any, Any] = tensor.view(signed[dtype.bits.itemsize]).numpy()
-    return array.view(dtype.bits)
+    """The stored bits of a CPU tensor: an array of the same shape."""
+    return bits_of(tensor).view(dtypes.DTYPES[tensor.dtype].bits)
 
 
-def _small_float(size: int, exponent: int, mantissa: int, bias: int) -> Any:
-    kind = h5py.h5t.IEEE_F16LE.copy()
-    # The fields first: HDF5 refuses a size that the old fields do not fit in.
-    kind.set_fields(exponent + mantissa, mantissa, exponent, 0, mantissa)
-    kind.set_precision(8 * size)
-    kind.set_size(size)
-    kind.set_ebias(bias)
-    return kind
-
-
-def hdf5_type(name: str) -> Any:
-    """HDF5 type of the dtype called `name`, on disk and in memory."""
-    if name == "bfloat16":
-        return _small_float(2, 8, 7, 127)
-    if name == "float8_e4m3fn":
-        return _small_float(1, 4, 3, 7)
-    if name == "float8_e5m2":
-        return _small_float(1, 5, 2, 15)
-    if name == "bool":
-        return h5py.h5t.py_create(np.dtype(bool), logical=True)
-    return h5py.h5t.py_create(np.dtype(name).newbyteorder("<"))
-
-
-def _as_text(text: str) -> tuple[Any, Any]:
-    array = np.array(text.encode())
-    return h5py.h5t.py_create(array.dtype), array
-
-
-def _chunk(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """A chunk of whole trailing dimensions, of about a megabyte."""
-    chunk = list(shape)
-    for dim in range(len(chunk)):
-        inner = itemsize * int(np.prod(chunk[dim + 1 :], dtype=np.int64))
-        if inner * chunk[dim] <= _CHUNK_BYTES:
-            break
-        chunk[dim] = max(1, _CHUNK_BYTES // inner)
-    return tuple(chunk)
+def _memory_of(bits: np.ndarray[Any, Any]) -> memoryview:
+    return np.ascontiguousarray(bits).reshape(-1).view(np.uint8).data
 
 
 def read_manifest(path: Path) -> str:

@@ -18,11 +18,11 @@ from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.version import __version__
 from ttrace_torch.write import manifest, merge
-from ttrace_torch.write.background import Failure, Writer, default_memory
+from ttrace_torch.write.background import Failure, Job, Writer, default_memory
 from ttrace_torch.write.closing import close_run, list_incomplete
 from ttrace_torch.write.done import tell_complete
 from ttrace_torch.write.earlier import Claim, EarlierTrace, make_way, set_aside
-from ttrace_torch.write.hdf5 import RankFile
+from ttrace_torch.write.hdf5 import RankFile, bits_of
 from ttrace_torch.write.host_copies import HostCopies
 from ttrace_torch.write.kind import TraceKind
 from ttrace_torch.write.last_line import last_line, size_of
@@ -126,7 +126,7 @@ class Output:
         if not small and not self._writer.reserve(size):
             return
         try:
-            job = partial(self._store, record, self._copies.start(value), again)
+            job = self._job(record, value, again, small)
         except (RuntimeError, MemoryError) as error:
             if not small:
                 self._writer.release(size)
@@ -136,6 +136,11 @@ class Output:
             self._writer.submit_small(self._doing, job, size)
         else:
             self._writer.submit(f"writing {record.key} to {self._path}", job, size)
+
+    def _job(self, record: Record, value: torch.Tensor, again: bool, small: bool) -> Job:
+        if small and not again and value.layout == torch.strided:
+            return partial(self._file.write, record, bits_of(value.resolve_neg()).copy())
+        return partial(self._store, record, self._copies.start(value), again)
 
     def write(
         self,
@@ -233,7 +238,7 @@ class Output:
         if again:
             self._file.add(record, data)
         else:
-            self._file.write(record, data)
+            self._file.write(record, bits_of(data))
 
     def _commit(
         self,
