@@ -167,7 +167,9 @@ class Recorder:
         if part is None:
             return
         placed, coordinate = part
-        value = _flat_part(local.value, placed.placements, coordinate)
+        value = local.value
+        if placed.placements:
+            value = _flat_part(value, placed.placements, coordinate)
         stored = whole(value)
         shape = [*placed.shape, 2] if stored.members else placed.shape
         record = Record(

@@ -37,7 +37,7 @@ def local_tensor_of(tensor: torch.Tensor, mesh: Mesh, what: str) -> LocalTensor 
     Returns None if this rank is not in the DTensor's mesh. Throws TraceError for a placement that
     the format lacks, and for a device mesh without axis names that is not `mesh`.
     """
-    if not _is_dtensor(tensor):
+    if not is_dtensor(tensor):
         return plain_tensor(tensor)
     dtensor: Any = tensor
     if dtensor.device_mesh.get_coordinate() is None:
@@ -63,12 +63,7 @@ def plain_tensor(tensor: torch.Tensor) -> LocalTensor:
 def storage_of(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor whose storage holds the values: `tensor` itself, or the local tensor of a
     DTensor."""
-    return getattr(tensor, "_local_tensor", tensor) if _is_dtensor(tensor) else tensor
-
-
-def is_dtensor(tensor: torch.Tensor) -> bool:
-    """Whether `tensor` is a DTensor, from whichever module this release of torch has it in."""
-    return _is_dtensor(tensor)
+    return getattr(tensor, "_local_tensor", tensor) if is_dtensor(tensor) else tensor
 
 
 def lines_of(tensor: torch.Tensor) -> list[tuple[Any, tuple[int, ...]]]:
@@ -128,7 +123,8 @@ def _dtensor_module() -> Any:
     return sys.modules.get("torch.distributed.tensor") or sys.modules["torch.distributed._tensor"]
 
 
-def _is_dtensor(tensor: torch.Tensor) -> bool:
+def is_dtensor(tensor: torch.Tensor) -> bool:
+    """Whether `tensor` is a DTensor, from whichever module this release of torch has it in."""
     if type(tensor) in (torch.Tensor, torch.nn.Parameter):
         return False
     # A DTensor exists only if its module has been imported, so no import is needed.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, Union
+from typing import Any
 
 from ttrace_torch.base.dtypes import StepPrecision
 from ttrace_torch.capture.records import Record
 
 SCHEMA = "ttrace.manifest/2"
 LISTS = ("tensors", "optimizer", "modules")
+_ROWS = ",\n"
 KEY = ("step", "microbatch", "kind", "name", "call", "copy")
 
 
@@ -46,10 +47,6 @@ def sorted_tensors(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(entries, key=rank_of)
 
 
-# A row of one of the manifest's lists: as text already, or to become that.
-Row = Union[str, Mapping[str, Any]]
-
-
 class TensorRows:
     """The rows of a rank's tensors, by step and in execution order.
 
@@ -61,25 +58,30 @@ class TensorRows:
 
     def __init__(self) -> None:
         self.computed: set[str] = set()
-        self._steps: dict[int, list[str]] = {}
+        self._count = 0
+        self._steps: dict[int, str] = {}
         # Facts -> the text between name and order, and behind it.
         self._known: dict[Any, tuple[str, str]] = {}
 
     def __len__(self) -> int:
-        return sum(map(len, self._steps.values()))
+        return self._count
 
     def add(self, records: Iterable[Record], precision: StepPrecision) -> None:
-        """Adds records of one step, in execution order."""
+        """Adds the records of a step, in execution order."""
         self._known.clear()
+        rows = []
         for record in records:
             before, after = self._around(record, precision)
             name = _compact(record.key.name)
-            row = f'{{"name": {name}{before}"order": {record.order}{after}'
-            self._steps.setdefault(record.key.step, []).append(row)
+            rows.append(f'{{"name": {name}{before}"order": {record.order}{after}')
+            step = record.key.step
+        if rows:
+            self._steps[step] = _ROWS.join(rows)
+            self._count += len(rows)
 
     def all(self) -> list[str]:
-        """All rows."""
-        return [row for step in sorted(self._steps) for row in self._steps[step]]
+        """The text of all rows, in parts."""
+        return [self._steps[step] for step in sorted(self._steps)]
 
     def _around(self, record: Record, precision: StepPrecision) -> tuple[str, str]:
         facts = record.facts(precision)
@@ -108,12 +110,13 @@ def dumps(manifest: Mapping[str, Any]) -> str:
             members.append(f"{_compact(name)}: {_compact(manifest[name])}")
     for name in LISTS:
         if name in manifest:
-            rows = ",\n".join(map(_row, manifest[name]))
+            rows = _ROWS.join(map(_row, manifest[name]))
             members.append(f"{_compact(name)}: [\n{rows}\n]" if rows else f"{_compact(name)}: []")
     return "{\n" + ",\n".join(members) + "\n}\n"
 
 
-def _row(row: Row) -> str:
+def _row(row: str | Mapping[str, Any]) -> str:
+    """The text of an entry, if it is no text yet."""
     return row if isinstance(row, str) else _compact(row)
 
 
