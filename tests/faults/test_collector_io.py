@@ -42,7 +42,7 @@ def found(tmp_path_factory):
 def test_one_call_fails(found, job):
     calls, runs, wrong = (found[job][name] for name in ("calls", "runs", "wrong"))
     print(f"collector, {job}: {calls} calls, {runs} runs with one that fails")
-    assert runs >= 12 and not wrong, wrong[:5]
+    assert runs >= 10 and not wrong, wrong[:5]
 
 
 def test_every_family_of_calls_fails_with_every_error(found):
