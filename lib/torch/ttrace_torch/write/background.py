@@ -7,7 +7,7 @@ import re
 import threading
 from collections import deque
 from functools import partial
-from typing import Callable
+from typing import Any, Callable
 
 from ttrace_torch.base.process import say
 from ttrace_torch.errors import TraceError
@@ -17,16 +17,20 @@ _DEFAULT = 2 << 30
 # Interval at which a waiting step checks that the thread is alive.
 _PATIENCE_SECONDS = 1.0
 _MIB = 1 << 20
-# Of the jobs that are handed over together: their bytes and their number at most.
+# Of the small tensors that are handed over together: their bytes and their number at most.
 _TOGETHER = 1 << 20
 _MOST_TOGETHER = 1000
 
 Job = Callable[[], None]
 
 
-def _run_all(jobs: list[Job]) -> None:
-    for job in jobs:
-        job()
+# Writes a tensor: a record and its values.
+Write = Callable[[Any, Any], None]
+
+
+def _write_all(write: Write, values: list[Any]) -> None:
+    for record, value in zip(values[::2], values[1::2]):
+        write(record, value)
 
 
 def default_memory() -> int:
@@ -97,10 +101,10 @@ class Writer:
         self._failure = failure
         self._undo = undo
         self._jobs: deque[tuple[str, Job | None, int]] = deque()
-        # Small jobs that are not handed over yet, what they do, how many bytes they hold, and how
-        # many are reserved for them, some room at a time.
-        self._small: list[Job] = []
-        self._doing = ""
+        # Small tensors that are not handed over yet, a record and its values in turn, how many
+        # bytes they hold, and how many are reserved for them, some room at a time.
+        self._small: list[Any] = []
+        self._writing: tuple[str, Write] | None = None
         self._held = 0
         self._reserved = 0
         self._room = min(_TOGETHER, memory // 4)
@@ -136,28 +140,32 @@ class Writer:
         return True
 
     def is_small(self, size: int) -> bool:
-        """Whether a job that holds so many bytes is small."""
+        """Whether a tensor of so many bytes is small."""
         return 16 * size <= self._room
 
-    def submit_small(self, doing: str, job: Job, size: int) -> None:
-        """Reserves `size` bytes and submits a small job, unless recording has ended.
+    def submit_small(self, doing: str, write: Write, record: Any, value: Any, size: int) -> None:
+        """Reserves `size` bytes and submits to write a small tensor, unless recording has ended.
 
-        To wake the thread takes longer than to write a few bytes, so many such jobs are handed over
-        at once, and before any other job.
+        To wake the thread takes longer than to write a few bytes, so many such tensors are handed
+        over at once, and before any other job. Nothing is made for one of them: Python's garbage
+        collector would look at it.
+
+        doing, write: the same for all small tensors.
         """
         with self._lock:
-            full = self._held + size > self._reserved or len(self._small) >= _MOST_TOGETHER
+            full = self._held + size > self._reserved or len(self._small) >= 2 * _MOST_TOGETHER
             if full or os.getpid() != self._process:
                 if not self.reserve(self._room):
                     return
                 self._reserved += self._room
             self._held += size
-            self._small.append(job)
-            self._doing = doing
+            self._small += (record, value)
+            self._writing = doing, write
 
     def _hand_over(self) -> None:
-        if self._small:
-            self._give(self._doing, partial(_run_all, self._small), self._reserved)
+        if self._small and self._writing is not None:
+            doing, write = self._writing
+            self._give(doing, partial(_write_all, write, self._small), self._reserved)
             self._small, self._held, self._reserved = [], 0, 0
 
     def release(self, size: int) -> None:

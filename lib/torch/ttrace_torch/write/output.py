@@ -18,7 +18,7 @@ from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.version import __version__
 from ttrace_torch.write import manifest, merge
-from ttrace_torch.write.background import Failure, Job, Writer, default_memory
+from ttrace_torch.write.background import Failure, Writer, default_memory
 from ttrace_torch.write.closing import close_run, list_incomplete
 from ttrace_torch.write.done import tell_complete
 from ttrace_torch.write.earlier import Claim, EarlierTrace, make_way, set_aside
@@ -122,25 +122,28 @@ class Output:
         again: adds `value` to the values stored for the same record.
         """
         size = value.numel() * value.element_size()
-        small = value.is_cpu and self._writer.is_small(size)
-        if not small and not self._writer.reserve(size):
+        plain = value.is_cpu and value.layout == torch.strided
+        if plain and not again and self._writer.is_small(size):
+            self._put_small(record, value, size)
+            return
+        if not self._writer.reserve(size):
             return
         try:
-            job = self._job(record, value, again, small)
+            copy = self._copies.start(value)
         except (RuntimeError, MemoryError) as error:
-            if not small:
-                self._writer.release(size)
+            self._writer.release(size)
             self.failure.record(f"copying {record.key}", error)
             return
-        if small:
-            self._writer.submit_small(self._doing, job, size)
-        else:
-            self._writer.submit(f"writing {record.key} to {self._path}", job, size)
+        job = partial(self._store, record, copy, again)
+        self._writer.submit(f"writing {record.key} to {self._path}", job, size)
 
-    def _job(self, record: Record, value: torch.Tensor, again: bool, small: bool) -> Job:
-        if small and not again and value.layout == torch.strided:
-            return partial(self._file.write, record, bits_of(value.resolve_neg()).copy())
-        return partial(self._store, record, self._copies.start(value), again)
+    def _put_small(self, record: Record, value: torch.Tensor, size: int) -> None:
+        try:
+            bits = bits_of(value.resolve_neg()).copy()
+        except (RuntimeError, TypeError, MemoryError) as error:
+            self.failure.record(f"copying {record.key}", error)
+            return
+        self._writer.submit_small(self._doing, self._file.write, record, bits, size)
 
     def write(
         self,
