@@ -42,3 +42,41 @@ if(TTRACE_SANITIZE)
                          -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(ttrace_options INTERFACE -fsanitize=${TTRACE_SANITIZE})
 endif()
+
+option(TTRACE_HARDENING "Compile and link with checks of memory" ON)
+
+# ttrace_hardening(TARGET): what stops a mistake in our code before it is used against its user. Stacks have
+# canaries, copies and accesses of the libraries are checked, indirect jumps land where functions begin,
+# and what the loader has written is read-only. It takes less than 1 % (scripts/BENCHMARKS.md), because the
+# loops over elements (property TTRACE_LOOPS) do not check each access: that alone would take 4 %. Sanitizers
+# check more, and some refuse these. A target that compiles with -O0 has the property TTRACE_UNOPTIMIZED:
+# the C library can check copies only in optimised code. nvcc's code has none of it.
+function(ttrace_hardening target)
+  if(NOT TTRACE_HARDENING OR TTRACE_SANITIZE)
+    return()
+  endif()
+  foreach(flag -fstack-protector-strong -fcf-protection)  # the second one is of x86
+    string(MAKE_C_IDENTIFIER "TTRACE_HAS${flag}" known)
+    check_cxx_compiler_flag(${flag} ${known})
+    if(${known})
+      target_compile_options(${target} INTERFACE ${flag})
+    endif()
+  endforeach()
+  # A compiler or a distribution may have defined these otherwise, so they are undefined first.
+  set(unoptimized $<BOOL:$<TARGET_PROPERTY:TTRACE_UNOPTIMIZED>>)
+  set(copies $<AND:$<CONFIG:Release,RelWithDebInfo,MinSizeRel>,$<NOT:${unoptimized}>>)
+  set(accesses $<NOT:$<BOOL:$<TARGET_PROPERTY:TTRACE_LOOPS>>>)
+  set(clang_library _LIBCPP_HARDENING_MODE)
+  target_compile_options(${target} INTERFACE
+    "$<${copies}:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>"
+    "$<${accesses}:-D_GLIBCXX_ASSERTIONS;-U${clang_library};-D${clang_library}=${clang_library}_FAST>")
+  check_linker_flag(CXX -Wl,-z,relro,-z,now TTRACE_HAS_RELRO)
+  if(TTRACE_HAS_RELRO)
+    target_link_options(${target} INTERFACE -Wl,-z,relro,-z,now)
+  endif()
+endfunction()
+include(CheckCXXCompilerFlag)
+include(CheckLinkerFlag)
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES CXX)  # CMAKE_POSITION_INDEPENDENT_CODE compiles for it, this links so
+ttrace_hardening(ttrace_options)
