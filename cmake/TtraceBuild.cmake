@@ -48,7 +48,7 @@ option(TTRACE_HARDENING "Compile and link with checks of memory" ON)
 # ttrace_hardening(TARGET): what stops a mistake in our code before it is used against its user. Stacks have
 # canaries, copies and accesses of the libraries are checked, indirect jumps land where functions begin,
 # and what the loader has written is read-only. It takes less than 1 % (scripts/BENCHMARKS.md), because the
-# loops over elements (property TTRACE_LOOPS) do not check each access: that alone would take 4 %. Sanitizers
+# loops over elements (property TTRACE_LOOPS) do not check each access, which would take 3 %. Sanitizers
 # check more, and some refuse these. A target that compiles with -O0 has the property TTRACE_UNOPTIMIZED:
 # the C library can check copies only in optimised code. nvcc's code has none of it.
 function(ttrace_hardening target)
