@@ -4,7 +4,7 @@
 #   scripts/build_wheel.sh    ->  build-wheel/dist/ttrace_torch-*.tar.gz and *.whl
 # Compiler and C++ runtime are zig's (package ziglang of PyPI); HDF5 and the other libraries are linked
 # in from their sources (scripts/wheel/third_party.txt). Needs python3 with venv, CMake 3.25, git,
-# binutils and, for the sources, apt-get of Debian 12, or these files in build-wheel/sources. No root.
+# binutils and, for the sources, apt-get of Debian, or these files in build-wheel/sources. No root.
 # TTRACE_JOBS is how many compile at once. A second run builds the libraries from what the first one
 # left; --again starts from nothing.
 # shellcheck source=scripts/setup.sh
@@ -99,8 +99,7 @@ make_wheel() {
   local settings=() option
   find_cuda
   for option in "${zig_options[@]}" "${cuda_options[@]}" -DHDF5_ROOT="$prefix" -DHDF5_USE_STATIC_LIBRARIES=ON \
-    -DTTRACE_LICENCES="$licences" \
-    -DTTRACE_LIBAEC_VERSION="$(third_party_version libaec)"; do
+    -DTTRACE_LICENCES="$licences"; do
     option=${option#-D}
     settings+=(--config-settings "cmake.define.${option%%=*}=${option#*=}")
   done

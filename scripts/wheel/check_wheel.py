@@ -2,9 +2,9 @@
 
     python scripts/wheel/check_wheel.py [--glibc 2.28] WHEEL
 
-Its program and library ask for the C library alone, in no version above --glibc. Its modules are
-those of this tree and no others, and it has our licence and those of what is linked in. Needs
-objdump. Exit code 1, with a line for each fault.
+Its program and library ask for the C library alone, in no version above --glibc, and have the
+checks of hardening.py. Its modules are those of this tree and no others, and it has our licence
+and those of what is linked in. Needs objdump and readelf. Exit code 1, with a line for each fault.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
+
+import hardening
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "lib" / "torch" / "ttrace_torch"
@@ -48,7 +50,10 @@ def faults_of_binary(name: str, path: Path, glibc: str) -> list[str]:
         for found in versions
         if version(found) > version(glibc)
     ]
-    return faults
+    lacking = hardening.lacks(path)
+    if name == "ttrace_cuda.so":  # of nvcc's code, and of what calls it, which has no arrays
+        lacking &= {hardening.RELRO, hardening.BIND_NOW}
+    return faults + [f"{name} lacks {what}" for what in sorted(lacking)]
 
 
 def symbols_of(path: Path, glibc: str) -> list[str]:

@@ -22,6 +22,7 @@ ASSERTIONS = "checked accesses of the C++ library (_GLIBCXX_ASSERTIONS)"
 BRANCHES = "marked targets of indirect jumps (-fcf-protection)"
 
 ENDBR64 = b"\xf3\x0f\x1e\xfa"
+CANARY = re.compile(rb"\x64\x48..\x25\x28\x00\x00\x00", re.DOTALL)  # %fs:0x28 in a register
 OF_THE_C_LIBRARY = 8  # its start files have some targets that are always marked
 
 
@@ -35,15 +36,17 @@ def lacks(path: Path) -> set[str]:
     segments = readelf("--segments", path)
     dynamic = readelf("--dynamic", path)
     symbols = set(re.findall(r"(\w+)@\w", readelf("--dyn-syms", path)))
+    text = text_of(path)
     found = {
         PIE: path.suffix == ".so" or bool(re.search(r"FLAGS_1.*\bPIE\b", dynamic)),
         RELRO: "GNU_RELRO" in segments,
         BIND_NOW: "BIND_NOW" in dynamic or bool(re.search(r"FLAGS_1.*\bNOW\b", dynamic)),
-        STACK: "__stack_chk_fail" in symbols,
+        # Not by __stack_chk_fail: zig has one of its own, which is no symbol of the file.
+        STACK: CANARY.search(text) is not None,
         FORTIFY: any(re.fullmatch(r"__\w+_chk", name) for name in symbols),
         ASSERTIONS: "libstdc++" not in dynamic
         or any("glibcxx_assert_fail" in name for name in symbols),
-        BRANCHES: text_of(path).count(ENDBR64) > OF_THE_C_LIBRARY,
+        BRANCHES: text.count(ENDBR64) > OF_THE_C_LIBRARY,
     }
     return {what for what, there in found.items() if not there}
 
