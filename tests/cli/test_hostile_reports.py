@@ -1,4 +1,5 @@
-"""Reports, headers and states that were made to cost memory: bounded by --memory, one sentence, seconds."""
+"""Reports, headers and states that were made to cost memory: bounded by --memory, one sentence,
+seconds."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ SHAPES: dict[str, Shape] = {
     "numbers": lambda _, count: f"[{listed('1', count)}]",
     "strings": lambda _, count: f"[{listed(chr(34) * 2, count)}]",
     "keys": lambda _, count: json.dumps({f"{i:x}": 0 for i in range(count)}),
-    "a key twice": lambda _, count: f'{{{listed(chr(34) * 2 + ":0", count)}}}',
+    "a key twice": lambda _, count: f"{{{listed(chr(34) * 2 + ':0', count)}}}",
     "deep": lambda _, count: "[" * count,
     "a string": lambda answer, count: json.dumps({**answer, "headline": "x" * count * 8}),
     "spaces": lambda _, count: " " * count * 8 + "{}",
@@ -161,7 +162,10 @@ def header_of(count: int) -> bytes:
 
 HEADERS: dict[str, tuple[Callable[[], bytes], int]] = {
     "a million tensors": (lambda: b"{%s}" % header_of(1_000_000), 4_000_000),
-    "keys": (lambda: json.dumps({"__metadata__": {f"{i}": "" for i in range(3_000_000)}}).encode(), 0),
+    "keys": (
+        lambda: json.dumps({"__metadata__": {f"{i}": "" for i in range(3_000_000)}}).encode(),
+        0,
+    ),
     "numbers": (lambda: b'{"a":{"shape":[' + b"1," * 20_000_000 + b"1]}}", 0),
 }
 
@@ -195,13 +199,17 @@ def test_a_state_that_ends_in_no_line_is_bounded(ttrace: Run, tmp_path: Path) ->
 # What the system refuses
 
 
-@pytest.mark.parametrize("limit", ["-s 64", "-s 256", "-v 40000", "-v 80000", "-v 120000", "-d 20000"])
+@pytest.mark.parametrize(
+    "limit", ["-s 64", "-s 256", "-v 40000", "-v 80000", "-v 120000", "-d 20000"]
+)
 def test_little_of_the_system_is_one_sentence(limit: str, tmp_path: Path) -> None:
     """Exit code 2 with one sentence, or the answer; never a crash without a word."""
     reference, run = write_pair(tmp_path)
     for arguments in (["compare", reference, run], ["inspect", run], ["--version"]):
         command = ["bash", "-c", f'ulimit {limit}; exec "$@"', "bash", ttrace_binary(), *arguments]
-        done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=False)
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", timeout=60, check=False
+        )
         told = done.stderr.count("\n") == 1 and done.stderr.startswith("ttrace: ")
         if done.returncode == 0:
             assert done.stdout, (limit, arguments)

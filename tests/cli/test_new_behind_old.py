@@ -132,11 +132,17 @@ NOT_FINITE = {"reference": 0, "candidate": 1, "equal": 0, "different": 1, "first
             "it is finite on one side alone",
             id="a NaN",
         ),
-        pytest.param(None, cause_is("scaled"), "the cause is scaled over tp, and was missing", id="cause"),
-        pytest.param(None, cause_is("missing_reduction", "dp"), "reduction over dp, and was", id="axis"),
+        pytest.param(
+            None, cause_is("scaled"), "the cause is scaled over tp, and was missing", id="cause"
+        ),
+        pytest.param(
+            None, cause_is("missing_reduction", "dp"), "reduction over dp, and was", id="axis"
+        ),
         pytest.param(None, of_all(causes=[]), "the cause is not known", id="no cause"),
         pytest.param(of_all(causes=[]), None, "and was not known", id="a cause"),
-        pytest.param(None, cause_is("mask_or_rows", ""), "the cause is not known", id="where alone"),
+        pytest.param(
+            None, cause_is("mask_or_rows", ""), "the cause is not known", id="where alone"
+        ),
         pytest.param(ON_RANK_0, None, "it is wrong on rank 1, where it was right", id="ranks"),
         pytest.param(
             None,
@@ -155,7 +161,7 @@ NOT_FINITE = {"reference": 0, "candidate": 1, "equal": 0, "different": 1, "first
         pytest.param(None, own_finding, "it follows from no other finding", id="another finding"),
         pytest.param(None, other_place, "it follows from no other finding", id="another place"),
     ],
-)  # fmt: skip
+)
 def test_it_is_new(
     ttrace: Run,
     reports: dict[str, Json],
@@ -215,14 +221,16 @@ def healed_by_noise(report: Json) -> None:
         pytest.param(of_all(causes=[]), cause_is("mask_or_rows", ""), id="where it is"),
         pytest.param(None, ON_RANK_0, id="right on one rank"),
         pytest.param(
-            barely, lambda report: (barely(report), everywhere(report, [1])), id="noise decides ranks"
+            barely,
+            lambda report: (barely(report), everywhere(report, [1])),
+            id="noise decides ranks",
         ),
         pytest.param(suspected, suspected, id="suspected in both"),
         pytest.param(suspected, own_finding, id="suspected before"),
         pytest.param(own_finding, suspected, id="a finding before"),
         pytest.param(barely, healed_by_noise, id="just within its tolerance"),
     ],
-)  # fmt: skip
+)
 def test_it_is_not_new(
     ttrace: Run, reports: dict[str, Json], tmp_path: Path, before: Edit | None, now: Edit | None
 ) -> None:

@@ -120,9 +120,7 @@ def test_what_is_no_rounding_is_none(ttrace: Run, tmp_path: Path, epsilons: floa
 
 
 @pytest.mark.parametrize("factor", [1.01, 0.999, 1 + 2**-18])
-def test_what_was_perturbed_shows_by_how_much(
-    ttrace: Run, tmp_path: Path, factor: float
-) -> None:
+def test_what_was_perturbed_shows_by_how_much(ttrace: Run, tmp_path: Path, factor: float) -> None:
     def more(file: h5py.File, manifest: dict) -> None:
         at = manifest["run"]["noise"]["at"]
         file[f"step_000000/mb_0000/output/{at}"][...] *= np.float32(factor)

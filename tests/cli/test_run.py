@@ -66,7 +66,9 @@ print("step 0 begins", os.environ.get("TTRACE_STEPS"))
 """
 HEALTHY = JOB + 'record(f"noise{seed}.h5" if seed else (what or ["ref.h5"])[0])\n'
 # The candidate from weights of another seed.
-OTHER_WEIGHTS = JOB + """
+OTHER_WEIGHTS = (
+    JOB
+    + """
 record("tp2sp", tell=False)
 import h5py, numpy
 for path in out.glob("*.h5"):
@@ -74,6 +76,7 @@ for path in out.glob("*.h5"):
         for number, parameter in enumerate(file["step_000000/param"].values()):
             parameter[...] = numpy.random.default_rng(number).normal(size=parameter.shape)
 """
+)
 FOREVER = HEALTHY + "time.sleep(1000)\n"
 
 
@@ -151,7 +154,9 @@ def test_a_healthy_pair(ttrace: Run, folder: Path) -> None:
 def test_noise_runs_are_spent_where_they_can_change_the_answer(ttrace: Run, folder: Path) -> None:
     far = run(ttrace, folder, of="tp2sp_p12")
     assert far.returncode == DIVERGED and "; 1 noise run\n" in far.stdout
-    assert "\nttrace: 2 more noise runs left out: the first answer is beyond any noise\n" in far.stderr
+    assert (
+        "\nttrace: 2 more noise runs left out: the first answer is beyond any noise\n" in far.stderr
+    )
     asked = run(ttrace, folder, "--noise-runs", "2", of="tp2sp_p12")
     assert asked.returncode == DIVERGED and "; 2 noise runs\n" in asked.stdout
     # Weights of another seed.

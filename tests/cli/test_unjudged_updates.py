@@ -1,4 +1,5 @@
-"""A comparison that could not judge the updates of parameters says nothing of the optimizer's step."""
+"""A comparison that could not judge the updates of parameters says nothing of the optimizer's
+step."""
 
 from __future__ import annotations
 

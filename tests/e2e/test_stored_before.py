@@ -210,9 +210,7 @@ def test_noise_runs_do_not_widen_it(traced, reference, candidate, code):
 def test_a_rule_widens_it_and_is_told(traced, tmp_path):
     rules = tmp_path / "tolerance.json"
     rule = {"name": "*", "kind": "param", "multiplier": 6}
-    rules.write_text(
-        json.dumps({"schema": "ttrace.tolerance/1", "rules": [rule], "tensors": []})
-    )
+    rules.write_text(json.dumps({"schema": "ttrace.tolerance/1", "rules": [rule], "tensors": []}))
     done, report = compared(traced, Job(), Job(later=3), "--tolerance", rules)
     assert not [one for one in report["frontier"] if "/param/" in one["id"]]
     told = {one["name"]: one["text"] for one in report["coverage"]["remarks"]}

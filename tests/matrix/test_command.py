@@ -59,7 +59,9 @@ def test_a_job_is_read_and_its_layouts_are_trained(job, place, capsys):
 def test_a_function_of_a_job_and_a_quiet_answer(job, capsys):
     assert main([f"{job}:wrong", "--quiet", "--no-cache", "--layouts", "ddp1"]) == 1
     said = capsys.readouterr()
-    assert said.out.startswith("DIVERGED  ddp1 (1 of 1 layout): the scalar loss.factor: is inf, and")
+    assert said.out.startswith(
+        "DIVERGED  ddp1 (1 of 1 layout): the scalar loss.factor: is inf, and"
+    )
     assert len(said.out.splitlines()) == 1 and not said.err
 
 

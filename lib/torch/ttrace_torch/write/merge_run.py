@@ -62,8 +62,8 @@ def merge_runs(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:
     """The manifest's `run`: that of the lowest rank, with what all ranks were asked to record, and
     the precision of the lowest one that has any.
 
-    `updates_before` is the largest of all. `recorded` has the kinds and finished steps common to all ranks that record, and the modules of
-    any. Returns None if the lowest rank has no `run`.
+    `updates_before` is the largest of all. `recorded` has the kinds and finished steps common to
+    all ranks that record, and the modules of any. Returns None if the lowest rank has no `run`.
     """
     ranks = sorted(parts)
     if "run" not in parts[ranks[0]]:

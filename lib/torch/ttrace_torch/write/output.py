@@ -258,8 +258,8 @@ class Output:
         part = {**head, "tensors": self._tensors.all()}
         if self._tensors.computed:
             # If the run stores no tensor in that type, nothing else in the trace shows it.
-            precision = with_computed(part["run"].get("precision"), self._tensors.computed)
-            part["run"] = {**part["run"], "precision": precision}
+            named = with_computed(part["run"].get("precision"), self._tensors.computed)
+            part["run"] = {**part["run"], "precision": named}
         if self._optimizer:
             part["optimizer"] = self._optimizer
         self._file.commit(manifest.dumps(part), closed=records is None)
