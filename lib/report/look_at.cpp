@@ -106,8 +106,8 @@ bool is_embedding(const answer::Finding& finding, const trace::TensorKey& shown)
   return base::glob_match("*mbed*", finding.class_name.empty() ? shown.name : finding.class_name);
 }
 
-bool has(Needs needs, const answer::Finding& finding, const trace::TensorKey& shown,
-         const answer::TraceFacts& run) {
+bool is_met(Needs needs, const answer::Finding& finding, const trace::TensorKey& shown,
+            const answer::TraceFacts& run) {
   const bool ranks = run.ranks > 1;
   switch (needs) {
     case Needs::kNothing:
@@ -140,7 +140,7 @@ std::string look_at(const answer::Finding& finding, const trace::TensorKey& show
       continue;
     }
     if (!is_about(line) || !base::glob_match(line.names, shown.name)) continue;
-    if (!has(line.needs, finding, shown, run)) continue;
+    if (!is_met(line.needs, finding, shown, run)) continue;
     return base::concat(line.text, " (", line.bug, ")");
   }
   return "";
