@@ -317,7 +317,12 @@ def test_the_collector_beside_the_program(ttrace: Run, tmp_path: Path) -> None:
     except OSError:  # another file system
         shutil.copy(ttrace_binary(), program)
     (tmp_path / "link").symlink_to(program)
-    other = {"VIRTUAL_ENV": "", "CONDA_PREFIX": "", "PATH": str(tmp_path)}
+    other = {
+        "VIRTUAL_ENV": "",
+        "CONDA_PREFIX": "",
+        "PATH": str(tmp_path),
+        "COLUMNS": "1000",  # so that no line is cut
+    }
     for name in (program, tmp_path / "link"):
         done = subprocess.run(
             [name, "doctor"], env={**os.environ, **other}, capture_output=True, text=True
