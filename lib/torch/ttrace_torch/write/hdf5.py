@@ -154,9 +154,10 @@ class RankFile:
         new = {path: datasets for path, datasets in self._new.items() if datasets.places}
         steps = {**self._steps, **self._put_headers(new)}
         members = {**steps, b"manifest": hdf5_bytes.put_text(append, manifest.encode())}
-        kept, attributes, place = [*self._kept, *new.items()], self._attributes, 0
-        # Readers find chunks through HDF5.
-        table = ranges_table(kept) if closed and self._compress is None else b""
+        attributes, kept, place = self._attributes, [*self._kept], 0
+        if self._compress is None:  # readers find chunks through HDF5
+            kept += new.items()
+        table = ranges_table(kept) if closed else b""
         if table:
             place = append(table)
             layout = hdf5_bytes.contiguous(place, len(table))
