@@ -34,7 +34,13 @@ for target in "${targets[@]}"; do
   TTRACE_FUZZ_TARGET=$target "$folder/tests/fuzz/ttrace_fuzzer" -max_total_time="$seconds" -max_len=65536 \
     -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$found/" \
     "$corpus" "$root/tests/fuzz/corpus/$target" >"$log" 2>&1 || faults=$((faults + 1))
-  grep -E "number_of_executed_units|average_exec|ERROR|SUMMARY|runtime error" "$log" || tail -n 5 "$log"
+  # One that did not start has found nothing.
+  grep -q "number_of_executed_units\|ERROR\|SUMMARY\|runtime error" "$log" || {
+    tail -n 5 "$log" >&2
+    echo "$target did not run, see $log" >&2
+    exit 2
+  }
+  grep -E "number_of_executed_units|average_exec|ERROR|SUMMARY|runtime error" "$log"
 done
 echo "$faults of ${#targets[@]} targets with findings"
 [ "$faults" = 0 ]

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -59,11 +60,14 @@ ComparisonFlags comparison_of(const RunFlags& flags, const RunFolder& folder) {
 }
 
 // Asks for a first answer. Other weights, data or masks explain everything, and where an error is
-// far beyond what one noise run allows, more of them would not let it pass.
-std::string why_enough(const RunFlags& flags, const RunFolder& folder, std::uint64_t noise_runs) {
+// far beyond what one noise run allows, more of them would not let it pass. Says nothing if the
+// user stops it: the next job does not begin then.
+std::string why_enough(const RunFlags& flags, const RunFolder& folder, std::uint64_t noise_runs,
+                       const std::atomic<bool>& stopping) {
   constexpr double kFarBeyond = 100;
   const ComparisonFlags asked = comparison_of(flags, folder);
-  const comparison::CompareReport report = Comparison(asked).run(nullptr, {}, nullptr);
+  const comparison::CompareReport report = Comparison(asked).run(nullptr, {}, &stopping);
+  if (report.interrupted) return "";
   if (report.other_start) return base::render(localize::describe_start(*report.other_start));
   if (noise_runs == 0 || report.findings.empty()) return "";
   const auto& first = report.results[report.findings.front().result];
@@ -202,7 +206,9 @@ int run_jobs_and_answer(const RunFlags& flags, FinishedJobs& finished) {
     const StopSignal signal;
     const std::string stopped = record(
         flags.recording, folder, finished,
-        [&](std::uint64_t noise_runs) { return why_enough(flags, folder, noise_runs); },
+        [&](std::uint64_t noise_runs) {
+          return why_enough(flags, folder, noise_runs, signal.flag());
+        },
         signal.flag());
     if (!stopped.empty()) {
       std::cout << "INCONCLUSIVE  interrupted while " << stopped << " ran, so nothing was "

@@ -132,7 +132,7 @@ std::string next_command(const JsonCursor& root, const JsonCursor& item, const s
   return concat("ttrace inspect ", path_of(root, "run"), " '", text_or_empty(item, "module"), "*'");
 }
 
-// `beyond` is told how many findings there are, if there is none of that number.
+// Explains finding `number`. Where there is none, calls `beyond` with how many findings there are.
 template <typename Beyond>
 void explain(std::size_t number, std::string_view report, const std::string& file,
              const TextStyle& style, std::ostream& out, Beyond beyond) {
