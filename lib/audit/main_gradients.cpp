@@ -73,7 +73,7 @@ struct RawGradients {
 
 class MainGradients {
  public:
-  MainGradients(const MeasuredRun& measured, const GradientAccumulation& accumulation)
+  MainGradients(const MeasuredRun& measured, const specification::AfterBackward& accumulation)
       : measured_(measured),
         accumulation_(accumulation),
         coarsest_(coarsest_roundoff(measured)),
@@ -92,6 +92,12 @@ class MainGradients {
 
   void check(AuditedTensor& tensor) const {
     const TensorEntry& entry = *entries_.at(tensor.key);
+    const auto taken = accumulation_.taken.find(entry.key.name);
+    if (taken != accumulation_.taken.end() && taken->second.empty()) {
+      tensor.reason = base::render(
+          {"the step takes a part of its raw gradients, and which was not recorded", {}});
+      return;
+    }
     const RawGradients raw = raw_of(entry.key);
     if (raw.terms.empty()) {
       tensor.reason =
@@ -176,8 +182,11 @@ class MainGradients {
       for (const TensorEntry* entry : found->second) {
         // Each copy of a tied parameter has raw gradients of its own: the main gradient is their
         // sum.
+        std::set<std::uint64_t> microbatches;
+        add_microbatches(*entry, microbatches);
+        if (!accumulation_.takes(key.name, microbatches)) continue;
         raw.terms.push_back(entry);
-        add_microbatches(*entry, raw.microbatches);
+        raw.microbatches.merge(microbatches);
       }
     }
     return raw;
@@ -309,7 +318,7 @@ class MainGradients {
   }
 
   const MeasuredRun& measured_;
-  const GradientAccumulation& accumulation_;
+  const specification::AfterBackward& accumulation_;
   double coarsest_;
   EntriesByKey entries_;
   std::map<std::pair<std::uint64_t, std::string>, std::vector<const TensorEntry*>> raw_;
@@ -321,13 +330,13 @@ class MainGradients {
 
 }  // namespace
 
-void check_main_gradients(const MeasuredRun& measured,
-                          const std::optional<GradientAccumulation>& accumulation,
-                          std::vector<AuditedTensor>& tensors) {
+void check_main_gradients(const MeasuredRun& measured, std::vector<AuditedTensor>& tensors) {
+  const specification::AfterBackward* accumulation =
+      measured.specification == nullptr ? nullptr : &measured.specification->after_backward;
   std::vector<AuditedTensor*> gradients;
   for (AuditedTensor& tensor : tensors) {
     if (tensor.key.kind != Kind::kMainGrad || !measured.norms.contains(tensor.key)) continue;
-    if (accumulation) {
+    if (accumulation != nullptr && accumulation->has_main_grad) {
       gradients.push_back(&tensor);
     } else {
       tensor.reason =

@@ -157,7 +157,9 @@ class Coverage {
                        std::any_of(manifest_.optimizer.begin(), manifest_.optimizer.end(),
                                    [&](const auto& group) { return group.step == step; });
     for (const std::string& name : trained_) {
-      if (after.has_main_grad && !has_under_a_name(step, Kind::kMainGrad, name)) {
+      const auto taken = after.taken.find(name);
+      const bool follows = taken == after.taken.end() || !taken->second.empty();
+      if (after.has_main_grad && follows && !has_under_a_name(step, Kind::kMainGrad, name)) {
         lack(key_of_step(step, Kind::kMainGrad, name));
       }
       if (steps && !has_under_a_name(step, Kind::kParamAfterStep, name)) {

@@ -195,11 +195,8 @@ class AuditRun {
       audit::check_common_numbers(run_, *specification_, out_.tensors);
     }
     audit::check_factors(run_, specification_, out_.tensors);
-    std::optional<audit::GradientAccumulation> accumulation;
     std::optional<std::set<std::string>> trained;
     if (specification_ != nullptr) {
-      const specification::AfterBackward& after = specification_->after_backward;
-      if (after.has_main_grad) accumulation = {after.mean, after.factor, after.tied, after.given};
       trained.emplace();
       for (const specification::SpecifiedTensor& tensor : specification_->tensors) {
         if (tensor.kind == Kind::kParamGrad) trained->insert(tensor.name);
@@ -210,7 +207,7 @@ class AuditRun {
     }
     const audit::MeasuredRun measured{run_, options_.execution, norms_, std::move(trained),
                                       specification_};
-    audit::check_main_gradients(measured, accumulation, out_.tensors);
+    audit::check_main_gradients(measured, out_.tensors);
     audit::check_gradient_norms(measured, out_.tensors);
     audit::check_steps(measured, out_.tensors);
   }

@@ -102,14 +102,9 @@ void LocalChecks::judge_values(const std::map<trace::TensorKey, double>& norms) 
 }
 
 void LocalChecks::judge_after_backward(const std::map<trace::TensorKey, double>& norms) {
-  std::optional<audit::GradientAccumulation> accumulation;
-  if (const specification::Specification* specification = options_.specification) {
-    const specification::AfterBackward& after = specification->after_backward;
-    if (after.has_main_grad) accumulation = {after.mean, after.factor, after.tied, after.given};
-  }
   const audit::MeasuredRun measured{run_, options_.execution, norms, std::nullopt,
                                     options_.specification};
-  audit::check_main_gradients(measured, accumulation, tensors_);
+  audit::check_main_gradients(measured, tensors_);
   audit::check_gradient_norms(measured, tensors_);
   audit::check_steps(measured, tensors_);
 }

@@ -162,6 +162,8 @@ class Inspection {
     Rows reads;
     for (const TensorEntry& entry : source_.manifest().tensors) {
       if (entry.key.kind != Kind::kParamGrad || entry.key.step != key.step) continue;
+      const bool whole = entry.microbatches || !entry.key.microbatch;
+      if (!whole && !after.takes(key.name, {*entry.key.microbatch})) continue;
       if (names.contains(entry.key.name)) reads.push_back(row_of(entry));
     }
     write_rows("reads", reads);

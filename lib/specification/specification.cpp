@@ -1,5 +1,6 @@
 #include "specification/specification.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
@@ -7,6 +8,12 @@
 #include "base/text.h"
 
 namespace ttrace::specification {
+
+bool AfterBackward::takes(const std::string& parameter,
+                          const std::set<std::uint64_t>& microbatches) const {
+  const auto known = taken.find(parameter);
+  return known == taken.end() || std::ranges::includes(known->second, microbatches);
+}
 
 void Specification::index() {
   by_key_.clear();

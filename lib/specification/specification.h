@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -74,6 +75,12 @@ struct AfterBackward {
   double factor = 1;
   bool has_main_grad = false;
   std::string given;  // scalar of the step that the main gradient is multiplied by too, or empty
+  // Parameter -> the micro-batches whose raw gradients its main gradient takes, where it does not
+  // take all of the step, as where a generator and its critic take turns. Empty: it is no such sum.
+  std::map<std::string, std::set<std::uint64_t>> taken;
+
+  // Whether the main gradient of a parameter takes the raw gradients of these micro-batches.
+  bool takes(const std::string& parameter, const std::set<std::uint64_t>& microbatches) const;
   std::vector<std::vector<std::string>> tied;  // names of one parameter
   std::optional<double> clip_norm;
 };

@@ -205,7 +205,7 @@ AfterBackward after_backward_from(const JsonCursor& cursor) {
   cursor.allow_keys({"main_grad", "tied", "clip_norm"});
   AfterBackward after;
   if (const auto main_grad = cursor.find("main_grad")) {
-    main_grad->allow_keys({"combine", "factor", "given"});
+    main_grad->allow_keys({"combine", "factor", "given", "taken"});
     const JsonCursor combine = main_grad->require("combine");
     const std::string word = combine.as_string();
     if (word != "sum" && word != "mean") {
@@ -215,6 +215,12 @@ AfterBackward after_backward_from(const JsonCursor& cursor) {
     after.mean = word == "mean";
     after.factor = main_grad->require("factor").as_number();
     if (const auto given = main_grad->find("given")) after.given = given->as_string();
+    if (const auto taken = main_grad->find("taken")) {
+      for (const auto& [name, numbers] : taken->members()) {
+        std::set<std::uint64_t>& of_name = after.taken[name];
+        for (const JsonCursor& number : numbers.items()) of_name.insert(number.as_count());
+      }
+    }
   }
   if (const auto tied = cursor.find("tied")) {
     for (const JsonCursor& group : tied->items()) {

@@ -35,8 +35,9 @@ class CutStep {
   // Returns the main gradients of the weight and of the bias.
   std::vector<AuditedTensor> judged() {
     const measure::ExecutionContext execution = test::on_threads(1);
-    check_main_gradients({trace_, execution, norms_, std::nullopt, nullptr}, GradientAccumulation{},
-                         tensors_);
+    specification::Specification specification;
+    specification.after_backward.has_main_grad = true;
+    check_main_gradients({trace_, execution, norms_, std::nullopt, &specification}, tensors_);
     settle_outcomes(tensors_);
     return tensors_;
   }

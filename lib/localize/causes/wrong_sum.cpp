@@ -214,6 +214,9 @@ std::vector<Shard> shards_of(const Case& the_case) {
 struct Weights {
   std::vector<std::size_t> lacking;   // terms
   std::vector<std::size_t> too_much;  // with another weight than is due, and not none
+  std::vector<std::size_t> extra;     // that are not due at all
+
+  bool are_right() const { return lacking.empty() && too_much.empty() && extra.empty(); }
 };
 
 Weights compared(const std::vector<double>& weights, const std::vector<double>& due) {
@@ -221,8 +224,16 @@ Weights compared(const std::vector<double>& weights, const std::vector<double>& 
   // A mean over the wrong number scales all weights by one factor. So a term is lacking where its
   // weight is small beside the largest one.
   double common = 0;
-  for (std::size_t i = 0; i < due.size(); ++i) common = std::max(common, weights[i] / due[i]);
+  double most = 0;
   for (std::size_t i = 0; i < due.size(); ++i) {
+    if (due[i] != 0) common = std::max(common, weights[i] / due[i]);
+    most = std::max(most, std::abs(due[i]));
+  }
+  for (std::size_t i = 0; i < due.size(); ++i) {
+    if (due[i] == 0) {
+      if (std::abs(weights[i]) > kNone * most) found.extra.push_back(i);
+      continue;
+    }
     const double share = weights[i] / due[i];
     if (std::abs(share) <= kNone * common) {
       found.lacking.push_back(i);
@@ -283,17 +294,28 @@ std::string named(const std::vector<Term>& terms, const std::vector<std::size_t>
 }
 
 // `weight`: how many times the shard has what it has too much of, if that is a simple number.
-base::Message describe_sum(const std::string& shard, const std::string& lacking,
-                           const std::string& too_much, const std::optional<double>& weight) {
-  if (too_much.empty()) {
-    return {"on {shard} it lacks {lacking}", {{"shard", shard}, {"lacking", lacking}}};
+std::string describe_sum(const std::string& shard, const std::vector<Term>& terms,
+                         const Weights& weights, const std::optional<double>& weight) {
+  std::vector<base::Message> clauses;
+  if (!weights.lacking.empty()) {
+    clauses.push_back({"lacks {lacking}", {{"lacking", named(terms, weights.lacking)}}});
   }
-  if (!weight) {
-    return {"on {shard} it [lacks {lacking} and ]has another multiple of {too_much}",
-            {{"shard", shard}, {"lacking", lacking}, {"too_much", too_much}}};
+  if (!weights.too_much.empty() && weight) {
+    clauses.push_back({"has {weight} times {too_much}",
+                       {{"weight", *weight}, {"too_much", named(terms, weights.too_much)}}});
+  } else if (!weights.too_much.empty()) {
+    clauses.push_back({"has another multiple of {too_much}",
+                       {{"too_much", named(terms, weights.too_much)}}});
   }
-  return {"on {shard} it [lacks {lacking} and ]has {weight} times {too_much}",
-          {{"shard", shard}, {"lacking", lacking}, {"weight", *weight}, {"too_much", too_much}}};
+  if (!weights.extra.empty()) {
+    clauses.push_back({"has {extra} too, which is not in the reference's",
+                       {{"extra", named(terms, weights.extra)}}});
+  }
+  std::string text;
+  for (const base::Message& clause : clauses) {
+    text += (text.empty() ? "" : " and ") + base::render(clause);
+  }
+  return base::render({"on {shard} it {clauses}", {{"shard", shard}, {"clauses", text}}});
 }
 
 bool shares(const std::set<std::uint64_t>& a, const std::set<std::uint64_t>& b) {
@@ -309,12 +331,16 @@ std::vector<Cause> find_wrong_sum(const Case& the_case) {
   const std::vector<Term> terms = terms_of(the_case);
   if (terms.empty()) return {};
   const tensor::Box whole = tensor::whole(the_case.reference.view->shape);
-  const auto healthy = fit_in(terms, the_case.reference, {whole}, kMostRead);
+  auto healthy = fit_in(terms, the_case.reference, {whole}, kMostRead);
   const double allowed2 = the_case.tolerance.allowed_norm() * the_case.tolerance.allowed_norm();
   if (!healthy || healthy->residual2 > allowed2) return {};
-  if (std::any_of(healthy->weights.begin(), healthy->weights.end(),
-                  [](double weight) { return std::abs(weight) < 1e-12; })) {
-    return {};
+  // The reference leaves out gradients that its script drops, as those that a generator leaves to
+  // its critic.
+  double most_due = 0;
+  for (const double weight : healthy->weights) most_due = std::max(most_due, std::abs(weight));
+  if (most_due < 1e-12) return {};
+  for (double& weight : healthy->weights) {
+    if (std::abs(weight) <= kNone * most_due) weight = 0;
   }
   double left2 = 0;
   std::string text;
@@ -330,8 +356,8 @@ std::vector<Cause> find_wrong_sum(const Case& the_case) {
     if (!found) return {};
     left2 += found->residual2;
     const Weights weights = compared(found->weights, healthy->weights);
-    if (weights.lacking.empty() && weights.too_much.empty()) continue;
-    bool own_alone = !weights.lacking.empty();
+    if (weights.are_right()) continue;
+    bool own_alone = !weights.lacking.empty() && weights.extra.empty();
     for (std::size_t t = 0; t < terms.size(); ++t) {
       const bool lacks = std::count(weights.lacking.begin(), weights.lacking.end(), t) > 0;
       const bool own = shares(terms[t].ranks, shard.ranks);
@@ -348,8 +374,7 @@ std::vector<Cause> find_wrong_sum(const Case& the_case) {
       weight = found->weights[first] / healthy->weights[first];
       if (!is_simple(*weight, sizes_of(the_case, terms.size()))) weight.reset();
     }
-    text += base::render(describe_sum(shard.words, named(terms, weights.lacking),
-                                      named(terms, weights.too_much), weight));
+    text += describe_sum(shard.words, terms, weights, weight);
   }
   const double left = std::sqrt(left2);
   const std::string first = text.substr(0, text.find("; "));

@@ -25,7 +25,7 @@ class Inactive(Tracer):
         self._step = None
         self._nothing: AbstractContextManager[Tracer] = nullcontext(self)
 
-    def after_update(self) -> None:
+    def after_update(self, part: Any = None) -> None:
         """Counts nothing."""
 
     def step(self, number: int | None = None) -> AbstractContextManager[Tracer]:

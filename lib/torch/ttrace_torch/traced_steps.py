@@ -73,7 +73,7 @@ class TracedSteps:
         try:
             job.names.check_unchanged()
             scales = self.updates.scales()
-            self._made_before = self.updates.made
+            self._made_before = self.updates.count()
             step = self._begin(number, scales)
             hooks = ForwardHooks(step, job.perturber, job.rewriter)
             if job.rewriter is not None:
@@ -102,7 +102,9 @@ class TracedSteps:
             if job.perturber is not None and not compiled:
                 stack.enter_context(other_kernels(job.names.modules.values()))
             step.clipping = Clipping(
-                job.names.parameters, lambda: self.updates.record_before_clipping(step)
+                job.names.parameters,
+                lambda names: self.updates.record_before_clipping(step, names),
+                isinstance(job.optimizer, list),
             )
             stack.enter_context(step.clipping.followed())
             # With several ranks, each may draw numbers for its own part, and nothing gives their
@@ -117,9 +119,9 @@ class TracedSteps:
             stack.enter_context(
                 job.scaler.watching(
                     job.optimizer,
-                    lambda: step.updated,
+                    lambda: len(step.updated),
                     lambda: self.updates.met_scaler(step),
-                    lambda: self.updates.skipped(step),
+                    lambda optimizer: self.updates.skipped(step, optimizer),
                 )
             )
             stack.enter_context(job.reference.recording(hooks.running, job.scaler.state()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +17,8 @@ from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import Step
 from ttrace_torch.frameworks.framework import Watch
 from ttrace_torch.job import TracedJob
+from ttrace_torch.optimizer.several import OptimizersWatch
+from ttrace_torch.optimizer.watch import OptimizerWatch
 
 _RAW = ("grad_output", "param_grad")
 _UNTOLD = (
@@ -41,12 +45,15 @@ class TracedUpdates:
     """Records the updates of a job.
 
     watch: follows the optimizer; None without one.
-    made: how many updates the optimizer has made, traced or not.
+
+    Several optimizers may make their steps at different times of a step. `part` is the watch of the
+    one that does; None where there is only one.
     """
 
     def __init__(self, job: TracedJob, problems: Problems) -> None:
         self.watch: Watch | None = None
-        self.made = 0
+        # How many updates each optimizer has made, traced or not.
+        self._made: Counter[int] = Counter()
         self._job = job
         self._problems = problems
 
@@ -58,12 +65,26 @@ class TracedUpdates:
                 scales[kind] = scales.get(kind, 1.0) / scaler.scale()
         return scales
 
+    def count(self) -> int:
+        """How many updates the optimizer has made, traced or not; of several, the one that has made
+        most."""
+        return max(self._made.values(), default=0)
+
+    def made(self, step: Step | None, part: OptimizerWatch | None) -> None:
+        """Notes that an optimizer has made its step."""
+        self._made[id(part)] += 1
+        if step is None:
+            return
+        step.updated.append(part)
+        if part is not None:
+            self._job.reference.end_update(self._held_by(part))
+
     @without_collection()
-    def record_parameters(self, step: Step, kind: str) -> None:
-        """Records the tensors of that kind of all parameters."""
+    def record_parameters(self, step: Step, kind: str, names: Set[str] | None = None) -> None:
+        """Records the tensors of that kind of these parameters, or of all."""
         job = self._job
         for name, parameter in job.names.parameters.items():
-            if name not in job.selection.parameters:
+            if name not in job.selection.parameters or (names is not None and name not in names):
                 continue
             key = Key(step.number, None, kind, name)
             try:
@@ -77,48 +98,69 @@ class TracedUpdates:
             if kind == "param":
                 step.recorder.precision.note(parameter)
 
-    def record_main_gradients(self, step: Step, consumed: bool = False) -> None:
+    def record_main_gradients(
+        self, step: Step, consumed: bool = False, part: OptimizerWatch | None = None
+    ) -> None:
         """Records the gradients that the optimizer will consume, once.
 
         consumed: whether its step begins: from then on only a GradScaler that makes the step
             divides them by the scale, if they are not divided yet.
         """
-        if step.main_grads_done:
+        names = self._held_by(part) - step.main_grads
+        if not names:
             return
-        step.main_grads_done = True
+        step.main_grads |= names
         scaler = self._job.scaler
         later = not consumed or scaler.stepping
-        if later and not scaler.unscaled(self._job.optimizer):
+        if later and not scaler.unscaled(part.optimizer if part else self._job.optimizer):
             scale = self._job.framework.scales().get("main_grad", 1.0) / scaler.scale()
             step.recorder.set_scale("main_grad", scale)
-        self.record_parameters(step, "main_grad")
+        self.record_parameters(step, "main_grad", names)
         if not consumed and not scaler.active:
-            step.recorded_gradients = self._gradients()
-        self._job.reference.end_recording()
+            step.recorded_gradients.update(self._gradients(names))
+        if part is None:
+            self._job.reference.end_recording()
 
-    def record_before_clipping(self, step: Step) -> None:
-        """Records the gradients that torch is about to clip."""
+    def record_before_clipping(self, step: Step, clipped: Set[str]) -> None:
+        """Records the gradients of an optimizer, some of which torch is about to clip."""
         try:
-            self.record_main_gradients(step)
+            parts = self.watch.parts if isinstance(self.watch, OptimizersWatch) else [None]
+            for part in parts:
+                if part is None or clipped & self._held_by(part):
+                    self.record_main_gradients(step, part=part)
         except Exception as error:
             self._problems.mistake(step.number, f"step {step.number}: {describe(error)}")
 
-    def begin(self, step: Step) -> None:
+    def begin(self, step: Step, part: OptimizerWatch | None) -> None:
         """Records what the optimizer's step begins with."""
-        if step.updated:
+        if part in step.updated:
             step.params_after_done = True
             mistake = f"step {step.number}: the optimizer makes a second step in it"
             self._problems.mistake(step.number, f"{mistake}, so its update is not recorded")
             return
-        now = self._gradients() if step.recorded_gradients else {}
-        for name, (gradient, version) in step.recorded_gradients.items():
+        names = self._held_by(part)
+        before = {n: g for n, g in step.recorded_gradients.items() if n in names}
+        now = self._gradients(names) if before else {}
+        for name, (gradient, version) in before.items():
             found = now.get(name)
             # Another tensor may hold the same values, as a copy of a framework's.
             if found is not None and found[0] is gradient and found[1] != version:
                 step.gradients_changed = True
-        step.recorded_gradients = {}
-        self.record_main_gradients(step, consumed=True)
-        self._record_settings(step)
+            del step.recorded_gradients[name]
+        self.record_main_gradients(step, consumed=True, part=part)
+        step.optimizer += self._settings(step, part)
+        if part is not None:
+            self._job.reference.begin_update()
+
+    def _held_by(self, part: OptimizerWatch | None) -> set[str]:
+        """The parameters that an optimizer updates; those that none does are the first one's."""
+        names = set(self._job.names.parameters)
+        if part is None or not isinstance(self.watch, OptimizersWatch):
+            return names
+        if part is not self.watch.parts[0]:
+            return (part.held(self._job.names) or set()) & names
+        others = (one.held(self._job.names) or set() for one in self.watch.parts[1:])
+        return names.difference(*others)
 
     def end(self, step: Step) -> None:
         """Adds to the settings what the whole step has shown: the limits that gradients were
@@ -173,11 +215,11 @@ class TracedUpdates:
             changes[-1] = (" of gradients clipped in another way", {})
         return _Ways({name: numbers[0] for name, numbers in by_name.items()}, changes)
 
-    def _gradients(self) -> dict[str, tuple[torch.Tensor, int]]:
+    def _gradients(self, names: Set[str]) -> dict[str, tuple[torch.Tensor, int]]:
         """The gradients of PyTorch's own, by parameter, and how often each was changed in place."""
         found = {}
-        for name, parameter in self._job.names.parameters.items():
-            gradient = parameter.grad
+        for name in names:
+            gradient = self._job.names.parameters[name].grad
             if gradient is None or gradient.is_inference():
                 continue
             local = getattr(gradient, "_local_tensor", gradient)
@@ -208,26 +250,25 @@ class TracedUpdates:
         scaler = self._job.scaler
         # A scaler with an `unscale_` of its own is noticed only after it, and so are its main
         # gradients.
-        scaled = step.main_grads_done and not scaler.unscaled(self._job.optimizer)
+        scaled = step.main_grads and not scaler.unscaled(self._job.optimizer)
         step.recorder.rescale((*_RAW, "main_grad") if scaled else _RAW, 1.0 / scaler.scale())
 
-    def skipped(self, step: Step) -> None:
+    def skipped(self, step: Step, optimizer: Any) -> None:
         """Notes that a GradScaler has skipped the optimizer's step: gradients are infinite."""
-        self.record_main_gradients(step)
-        self._record_settings(step)
-        step.optimizer = [{**entry, "skipped": True} for entry in step.optimizer]
+        watch = self.watch
+        part = watch.part_of(optimizer) if isinstance(watch, OptimizersWatch) else None
+        self.record_main_gradients(step, part=part)
+        step.optimizer += [{**entry, "skipped": True} for entry in self._settings(step, part)]
         reason = f"the GradScaler skipped the update of step {step.number}: infinite gradients"
         self._problems.note(f"{step.number}/-/param_after_step/*", reason)
 
-    def _set_apart_sparse(self, step: Step) -> None:
+    def _without_sparse(self, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Gives parameters whose sparse gradients are added entry by entry an optimizer of their
         own, for which readers have no replay: nobody records how the entries were rounded."""
         parameters = self._job.names.parameters
         sparse = {n for n, p in parameters.items() if _is_added_entry_by_entry(p.grad)}
-        if not sparse:
-            return
         found = []
-        for entry in step.optimizer:
+        for entry in entries:
             mine = [name for name in entry["params"] if name in sparse]
             others = [name for name in entry["params"] if name not in sparse]
             if others or not mine:
@@ -235,15 +276,17 @@ class TracedUpdates:
             if mine:
                 kind = f"{entry['type']} of sparse gradients"
                 found.append({**entry, "type": kind, "params": mine})
-        step.optimizer = found
+        return found
 
-    def _record_settings(self, step: Step) -> None:
+    def _settings(self, step: Step, part: OptimizerWatch | None) -> list[dict[str, Any]]:
+        """The manifest's entries for the step of an optimizer."""
+        watch = self.watch if part is None else part
         try:
-            if self.watch is not None:
-                step.optimizer = self.watch.entries(step.number, self._job.names)
-                self._set_apart_sparse(step)
+            if watch is not None:
+                return self._without_sparse(watch.entries(step.number, self._job.names))
         except Exception as error:
             self._problems.mistake(step.number, f"step {step.number}: {describe(error)}")
+        return []
 
 
 def _is_added_entry_by_entry(gradient: torch.Tensor | None) -> bool:

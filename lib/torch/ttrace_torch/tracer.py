@@ -281,7 +281,7 @@ class Tracer:
         step = self._step
         if step is None:
             return
-        if step.main_grads_done:
+        if step.main_grads:
             said = f"step {step.number}: main_grads() once more; the first gradients are kept"
             self._problems.say_once(said)
             return
@@ -381,16 +381,14 @@ class Tracer:
         self._step.calls.microbatch = number
         return True
 
-    def before_update(self) -> None:
+    def before_update(self, part: Any = None) -> None:
         """Records what an optimizer step begins with; called by the optimizer's watch."""
         if self._step is not None:
-            self._updates.begin(self._step)
+            self._updates.begin(self._step, part)
 
-    def after_update(self) -> None:
+    def after_update(self, part: Any = None) -> None:
         """Notes that the optimizer has made its step; called by the optimizer's watch."""
-        self._updates.made += 1
-        if self._step is not None:
-            self._step.updated = True
+        self._updates.made(self._step, part)
 
     def evaluated_again(self) -> AbstractContextManager[Tracer]:
         """A context for an evaluation of the optimizer's closure after the first one of a step:

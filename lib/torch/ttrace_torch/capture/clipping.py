@@ -58,11 +58,19 @@ class Clipping:
     """How, and to which limits, the gradients of a step were clipped.
 
     parameters: those of the job, by name.
-    before: called before gradients are clipped.
+    before: called before the gradients of these parameters are clipped.
+    in_turns: whether several optimizers may make their steps one after the other, so that
+        parameters without a gradient may get one later in the step.
     """
 
-    def __init__(self, parameters: Mapping[str, torch.Tensor], before: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        parameters: Mapping[str, torch.Tensor],
+        before: Callable[[Set[str]], None],
+        in_turns: bool = False,
+    ) -> None:
         self._parameters = parameters
+        self._in_turns = in_turns
         self._before = before
         self._norm_type: Any = 2.0
         # The norm that torch's function made last, and of how many gradients.
@@ -193,7 +201,7 @@ class Clipping:
         names = self._named(parameters)
         if not names:
             return
-        self._before()
+        self._before(names)
         last = self.clips[-1] if self.clips else None
         if last is None or norm is None or last.norm is not norm:
             clip = self._add(names, limit, norm)
@@ -222,8 +230,8 @@ class Clipping:
     def _covers(self, names: frozenset[str]) -> bool:
         """Whether no other parameter has a gradient. Frameworks may keep them elsewhere."""
         others = [one for name, one in self._parameters.items() if name not in names]
-        if not others:
-            return True
+        if not others or self._in_turns:
+            return not any(one.requires_grad for one in others)
         some = any(one.grad is not None for one in self._parameters.values())
         return some and all(one.grad is None for one in others)
 

@@ -40,8 +40,10 @@ class Step:
         self.recorder = recorder
         self.calls = CallCounter(earlier)
         self.gradients = GradientHooks(number, recorder, self.calls)
-        self.main_grads_done = False
-        self.updated = False
+        # The parameters whose gradients have been recorded, or have been found to be None.
+        self.main_grads: set[str] = set()
+        # The optimizers that have made their step, by their watches; None is the only one.
+        self.updated: list[Any] = []
         self.params_after_done = False
         # Whether the optimizer has evaluated its closure more than once.
         self.evaluated_again = False

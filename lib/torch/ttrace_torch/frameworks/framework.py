@@ -40,11 +40,11 @@ class Listener(Protocol):
     def grad_norm(self, norm: torch.Tensor | float, clip_norm: float | None = None) -> None:
         """The norm of the gradients is known."""
 
-    def before_update(self) -> None:
-        """The optimizer is about to make its step."""
+    def before_update(self, part: Any = None) -> None:
+        """The optimizer is about to make its step; of several, the one that `part` watches."""
 
-    def after_update(self) -> None:
-        """The optimizer has made its step."""
+    def after_update(self, part: Any = None) -> None:
+        """The optimizer has made its step; of several, the one that `part` watches."""
 
     def evaluated_again(self) -> AbstractContextManager[Any]:
         """A context for an evaluation of the optimizer's closure after the first one of a step."""

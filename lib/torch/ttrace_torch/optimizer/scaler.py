@@ -44,33 +44,34 @@ class ScalerWatch:
     def watching(
         self,
         optimizers: Any,
-        updated: Callable[[], bool],
+        updated: Callable[[], int],
         met: Callable[[], None],
-        skipped: Callable[[], None],
+        skipped: Callable[[Any], None],
     ) -> Iterator[None]:
         """Follows the scaler inside.
 
-        updated: whether an optimizer has made its step.
+        updated: how many optimizers have made their step.
         met: called when a scaler that nobody has named unscales the gradients of `optimizers` or
             makes their step, before it does; it is the scaler of the job from then on.
-        skipped: called after a step of the scaler after which `updated` says no.
+        skipped: called after a step of the scaler that made none of the optimizer's, with the
+            optimizer.
         """
 
-        def follow(step: _Function) -> Any:
-            self.stepping = True
+        def follow(step: _Function, optimizer: Any) -> Any:
+            self.stepping, before = True, updated()
             try:
                 result = step()
             finally:
                 self.stepping = False
-            if not updated():
-                skipped()
+            if updated() == before:
+                skipped(optimizer)
             return result
 
         if self.active:
             known_step = self._scaler.step
 
-            def step_of_known(*args: Any, **kwargs: Any) -> Any:
-                return follow(lambda: known_step(*args, **kwargs))
+            def step_of_known(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+                return follow(lambda: known_step(optimizer, *args, **kwargs), optimizer)
 
             with _replaced(self._scaler, {"step": step_of_known}):
                 yield
@@ -87,7 +88,7 @@ class ScalerWatch:
 
         def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             if meet(scaler, optimizer):
-                return follow(lambda: own_step(scaler, optimizer, *args, **kwargs))
+                return follow(lambda: own_step(scaler, optimizer, *args, **kwargs), optimizer)
             return own_step(scaler, optimizer, *args, **kwargs)
 
         def unscale(scaler: Any, optimizer: Any) -> Any:

@@ -1,4 +1,8 @@
-"""Follows several optimizers of one model, such as Muon for matrices and AdamW for the rest."""
+"""Follows several optimizers of one model, such as Muon for matrices and AdamW for the rest, or
+those of a generator and its critic.
+
+They may make their steps at different times: between two of them other micro-batches may run.
+"""
 
 from __future__ import annotations
 
@@ -13,55 +17,49 @@ from ttrace_torch.optimizer.watch import OptimizerWatch
 
 
 class OptimizersWatch:
-    """Follows optimizers that make one step each.
+    """Follows optimizers that make one step each in a step of the training loop, or none.
 
-    before: called before the first of them makes its step, when its gradients are final. after:
-        after the last one has. again: as for `OptimizerWatch`.
+    parts: the watch of each.
+    before, after: called around the step of each, with the watch of that one; `before` when its
+        gradients are final. again: as for `OptimizerWatch`.
     """
 
     def __init__(
         self,
         optimizers: Sequence[Any],
-        before: Callable[[], None],
-        after: Callable[[], None],
+        before: Callable[[OptimizerWatch], None],
+        after: Callable[[OptimizerWatch], None],
         again: Again | None = None,
     ) -> None:
-        self._before = before
-        self._after = after
-        self._begun: set[int] = set()
-        self._count = len(optimizers)
-        self._all = [
-            OptimizerWatch(one, partial(self._begin, turn), partial(self._end, turn), again)
+        def followed(turn: int, tell: Callable[[OptimizerWatch], None]) -> None:
+            tell(self.parts[turn])
+
+        self.parts = [
+            OptimizerWatch(
+                one, partial(followed, turn, before), partial(followed, turn, after), again
+            )
             for turn, one in enumerate(optimizers)
         ]
 
     def remove(self) -> None:
         """Removes the hooks."""
-        for watch in self._all:
+        for watch in self.parts:
             watch.remove()
 
     def entries(self, step: int, names: ModelNames) -> list[dict[str, Any]]:
         """The manifest's entries for the coming steps of all optimizers."""
-        return [entry for watch in self._all for entry in watch.entries(step, names)]
+        return [entry for watch in self.parts for entry in watch.entries(step, names)]
 
     def states(self, names: ModelNames) -> Iterator[StateTensor]:
         """The state of all optimizers."""
-        for watch in self._all:
+        for watch in self.parts:
             yield from watch.states(names)
 
     def held(self, names: ModelNames) -> set[str] | None:
         """The parameters that the groups of all optimizers hold."""
-        known = [one for watch in self._all if (one := watch.held(names)) is not None]
+        known = [one for watch in self.parts if (one := watch.held(names)) is not None]
         return set().union(*known) if known else None
 
-    def _begin(self, turn: int) -> None:
-        # A second step of one of them begins the next round.
-        if not self._begun or turn in self._begun:
-            self._begun.clear()
-            self._before()
-        self._begun.add(turn)
-
-    def _end(self, turn: int) -> None:
-        if len(self._begun) == self._count:
-            self._begun.clear()
-            self._after()
+    def part_of(self, optimizer: Any) -> OptimizerWatch | None:
+        """The watch of one of the optimizers."""
+        return next((one for one in self.parts if one.optimizer is optimizer), None)

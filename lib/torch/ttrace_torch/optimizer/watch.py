@@ -41,7 +41,7 @@ class OptimizerWatch:
                     "it, or no optimizer, and call tracer.main_grads() and "
                     "tracer.params_after_step() yourself"
                 )
-        self._optimizer = optimizer
+        self.optimizer = optimizer
         self._count = 0
 
         def pre(*given: Any) -> Arguments | None:
@@ -68,15 +68,15 @@ class OptimizerWatch:
 
     def entries(self, step: int, names: ModelNames) -> list[dict[str, Any]]:
         """The manifest's entries for the coming optimizer step."""
-        return entries_of(self._optimizer, step, updated_tensors(names), self._count)
+        return entries_of(self.optimizer, step, updated_tensors(names), self._count)
 
     def states(self, names: ModelNames) -> Iterator[StateTensor]:
         """The state at the beginning of the coming step."""
-        return state_tensors(self._optimizer, updated_tensors(names), names.parameters)
+        return state_tensors(self.optimizer, updated_tensors(names), names.parameters)
 
     def held(self, names: ModelNames) -> set[str] | None:
         """The parameters that the optimizer's groups hold."""
-        return held_in(self._optimizer, updated_tensors(names))
+        return held_in(self.optimizer, updated_tensors(names))
 
 
 def held_in(optimizer: Any, by_id: Mapping[int, str]) -> set[str] | None:

@@ -60,34 +60,53 @@ class Combination:
         self._raw = {value.id for values in raw.values() for value in values}
         # Number of a value -> whether it depends on raw gradients.
         self._reaching: dict[int, bool] = {}
-        found = [
-            self._of(value, raw[name]) for name, value in marks.main_grads.items() if name in raw
-        ]
-        if not found or any(one is None for one in found):
+        found = {
+            name: self._of(value, raw[name])
+            for name, value in marks.main_grads.items()
+            if name in raw and value is not None
+        }
+        sums = {name: one for name, one in found.items() if one is not None}
+        # Where a generator and its critic take turns, gradients that one leaves to the other are
+        # dropped. In any other step all gradients have one factor.
+        counts = {len(of_name) for of_name in marks.raw_grads.values()}
+        several = marks.several_phases or len(counts) > 1
+        if not sums or (len(sums) < len(found) and not several):
             return
         # The factors of recorded tensors include their scales.
         scales = marks.scales
         scale = scales.get("main_grad", 1.0) / scales.get("param_grad", 1.0)
         given = marks.gradient_factor
-        if any(one is not None and one[2] for one in found):
+        if any(one[2] for one in sums.values()):
             # A number that depends on data is a factor: only the script can say which.
             if given is None:
                 return
         elif given:
             scale /= given
-        factors = [scale * factor for one in found if one is not None for factor in one[0]]
-        counts = {len(of_name) for of_name in marks.raw_grads.values()}
-        first = factors[0]
-        if len(counts) > 1 or any(abs(f - first) > _SAME_FACTOR * abs(first) for f in factors):
+        numbers = {name: _by_microbatch(sums[name][0], marks.raw_grads[name]) for name in sums}
+        factors = [f for of_name in numbers.values() for fs in of_name.values() for f in fs if f]
+        if not factors:
             return
-        self.clipped = all(one is not None and one[1] for one in found)
-        count = counts.pop()
-        if count > 1 and abs(first * count - 1) < _SAME_FACTOR:
+        first = Counter(factors).most_common(1)[0][0] if several else factors[0]
+        partial = {}
+        for name in marks.raw_grads:
+            if name not in found and (name in marks.main_grads or not several):
+                continue
+            taken = _taken(numbers.get(name, {}), first)
+            if taken != set(marks.raw_grads[name]):
+                partial[name] = sorted(number or 0 for number in taken)
+        if partial and not several:
+            return
+        self.clipped = all(one[1] for one in sums.values())
+        first *= scale
+        count = max(counts)
+        if not several and count > 1 and abs(first * count - 1) < _SAME_FACTOR:
             self.main_grad = {"combine": "mean", "factor": 1.0}
         else:
             self.main_grad = {"combine": "sum", "factor": first}
         if given:
             self.main_grad["given"] = GRADIENT_FACTOR
+        if partial:
+            self.main_grad["taken"] = partial
 
     def _of(self, value: Value, raw: Sequence[Value]) -> tuple[list[float], bool, bool] | None:
         """Returns (1) the factor of each raw gradient in a main gradient, (2) whether the sum was
@@ -113,7 +132,7 @@ class Combination:
                 stack.append((node.arguments[1], sign * factor))
             elif node.primitive in ("multiply", "divide"):
                 one, two = node.arguments
-                if node.primitive == "multiply" and is_number(self._graph, one):
+                if node.primitive == "multiply" and self._is_factor(one, two):
                     one, two = two, one
                 by = constant_number(self._graph, two)
                 if by is None and is_number(self._graph, two):
@@ -128,6 +147,13 @@ class Combination:
             elif not self._is_zero(number):
                 return None
         return [terms[one.id] / times[one.id] for one in raw], clipped, by_data
+
+    def _is_factor(self, one: int, two: int) -> bool:
+        """Whether `one` is the number in a product of a gradient and a number. A gradient may have
+        one element, too."""
+        if not is_number(self._graph, one):
+            return False
+        return not (is_number(self._graph, two) and self._depends_on_gradients(one))
 
     def _depends_on_gradients(self, number: int) -> bool:
         """Whether a value is computed from the raw gradient of a parameter."""
@@ -145,3 +171,23 @@ class Combination:
     def _is_zero(self, number: int) -> bool:
         node = self._graph.nodes[number]
         return node.primitive == "full" and attribute(node, "value") == 0
+
+
+def _by_microbatch(
+    factors: Sequence[float], raw: Mapping[int | None, Sequence[Value]]
+) -> dict[int | None, list[float]]:
+    """Micro-batch -> the factors of its raw gradients, of which `factors` has those of all."""
+    every = iter(factors)
+    return {number: [next(every) for _ in values] for number, values in raw.items()}
+
+
+def _taken(factors: Mapping[int | None, Sequence[float]], factor: float) -> set[int | None]:
+    """The micro-batches whose raw gradients have that factor in a sum; none if it takes others with
+    another factor, or a part of what a micro-batch has."""
+    taken = set()
+    for number, of_number in factors.items():
+        if all(abs(f - factor) <= _SAME_FACTOR * abs(factor) for f in of_number):
+            taken.add(number)
+        elif any(of_number):
+            return set()
+    return taken

@@ -26,7 +26,7 @@ from ttrace_torch.specification.recorder import OperationRecorder
 KINDS = frozenset(
     {"param", "buffer", "input", "output", "loss", "grad_output", "param_grad", "scalar", "index"}
 )
-_OF_STEP = frozenset({"param", "buffer"})
+_OF_STEP = frozenset({"param", "buffer", "param_after_step"})
 # The largest relative difference between factors that are one: they are computed in fp32.
 SAME = 1e-6
 
@@ -91,9 +91,10 @@ class Marks:
     """The marked tensors of a step, in the order in which they were met.
 
     found: those of the first micro-batch, and of the step.
-    main_grads: parameter -> value of its final gradient.
+    main_grads: parameter -> value of its final gradient; None if it is not followed.
     raw_grads: parameter -> micro-batch -> values of its gradients, several where a script runs
         backward for parts of a micro-batch.
+    several_phases: whether an optimizer made its step before others did.
     """
 
     def __init__(
@@ -104,9 +105,10 @@ class Marks:
     ) -> None:
         """originals: id of a fake tensor of the model -> the tensor with the elements."""
         self.found: dict[Place, Mark] = {}
-        self.main_grads: dict[str, Value] = {}
+        self.main_grads: dict[str, Value | None] = {}
         self.raw_grads: dict[str, dict[int | None, list[Value]]] = {}
         self.several_microbatches = False
+        self.several_phases = False
         # Micro-batch -> its marked tensors, but for the first one.
         self._others: dict[int, dict[Place, Mark]] = {}
         # Micro-batch -> what the model read from tensors there.
@@ -142,8 +144,8 @@ class Marks:
             return
         if key.kind == "main_grad":
             # How sparse and complex gradients add up is not followed; they obey the others' rule.
-            if tensor.layout == torch.strided and not tensor.is_complex():
-                self.main_grads[key.name] = self._recorder.value(tensor)
+            followed = tensor.layout == torch.strided and not tensor.is_complex()
+            self.main_grads[key.name] = self._recorder.value(tensor) if followed else None
             return
         if key.kind == "param_grad":
             of_name = self.raw_grads.setdefault(key.name, {})
@@ -292,6 +294,20 @@ class Marks:
                 own = local if name == ROOT else f"{name}.{local}"
                 is_buffer = local in module._buffers
                 self._know(own, tensor, is_buffer)
+
+    def updated(self, names: Iterable[str]) -> None:
+        """Notes that an optimizer has given these parameters other values, in the middle of the
+        step."""
+        self.several_phases = True
+        for name in names:
+            parameter = self.names.parameters[name]
+            storage = storage_of(parameter)
+            self._recorder.storages.forget(storage)
+            if parameter.grad is not None:
+                self._recorder.storages.forget(storage_of(parameter.grad))
+            value = self._recorder.given(parameter)
+            mark = Mark(value, self._token(parameter), value.dtype, value.shape)
+            self.found["param_after_step", name, 0] = mark
 
     def forget_written_buffers(self) -> None:
         """Forgets the elements of buffers that the step has written: they were the state at its

@@ -122,7 +122,6 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if signature is None:
             signature = self._signatures[func] = Signature(func)
             self.sizes_depend_on_data |= signature.makes_sizes
-            self.chooses |= signature.chooses
         if signature.without_tensors:
             out = func(*args, **kwargs)
             if signature.name == _READS_NUMBER and self.inside_model():
@@ -130,6 +129,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return out
         try:
             given = {name: local(x) for name, x in signature.bound(args, kwargs).items()}
+            self.chooses = self.chooses or signature.chooses(given)
             if signature.name == "aten::lift_fresh":
                 self._lift(given["x"])
             for name in signature.written:

@@ -6,7 +6,7 @@ they read and write is noted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Callable
@@ -107,6 +107,21 @@ class ReferenceRun:
         if self.waits:
             self._recorder.paused = True
 
+    def begin_update(self) -> None:
+        """Notes that one of several optimizers begins its step, which is not specified."""
+        self.end_recording()
+
+    def end_update(self, names: Iterable[str]) -> None:
+        """Notes that one of several optimizers has updated these parameters. The step goes on: what
+        is computed from now on follows from their new values."""
+        if not self.waits:
+            return
+        self._recorder.paused = False
+        try:
+            self._marks.updated(names)
+        except Exception as error:
+            self._fail(error)
+
     def finish(self, clip_norm: float | None) -> None:
         """Writes the specification of the step, which has ended."""
         if not self.waits:
@@ -169,13 +184,15 @@ class ReferenceRun:
 
     def _variants(self) -> list[Variant]:
         """The marks for each of the sizes that micro-batches have; or for each micro-batch, if
-        elements decide on sizes or are read as numbers. Empty if nothing could tell that another
-        run has other sizes."""
+        elements decide on sizes or are read as numbers, or if micro-batches are of several kinds,
+        such as those of a generator and of its critic. Empty if nothing could tell that another run
+        has other sizes."""
         recorder, marks = self._recorder, self._marks
         of_step, microbatches = marks.of_step(), marks.by_microbatch()
         if recorder.sizes_depend_on_data:
             return []
-        if recorder.chooses or marks.read_numbers():
+        several = marks.several_phases or len({frozenset(m) for m in microbatches.values()}) > 1
+        if recorder.chooses or marks.read_numbers() or several:
             return variants_of_each(of_step, microbatches)
         return variants_of(recorder.graph, of_step, list(microbatches.values()))
 

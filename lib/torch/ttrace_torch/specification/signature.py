@@ -50,6 +50,8 @@ _MAKING_SIZES = frozenset(
 # The size of these results also depends on data, but their formula says how many elements they
 # have.
 _CHOOSING = frozenset({"aten::masked_select", "aten::nonzero"})
+_INDEXING = "aten::index"
+_MASKS = (torch.bool, torch.uint8)
 # They write no element, and let a tensor show its memory in another shape.
 _SHOWING_OTHERWISE = frozenset(
     f"aten::{name}_" for name in ("as_strided", "transpose", "t", "squeeze", "unsqueeze")
@@ -64,7 +66,7 @@ class Signature:
         self.name: str = schema.name
         self.overload: str = schema.overload_name
         self.makes_sizes = self.name in _MAKING_SIZES
-        self.chooses = self.name in _CHOOSING
+        self._chooses = self.name in _CHOOSING
         self.shows_otherwise = self.name in _SHOWING_OTHERWISE
         space, _, name = self.name.partition("::")
         self.operation = f"{space}.{name}"
@@ -114,6 +116,12 @@ class Signature:
             from torch._decomp import decomposition_table
 
             self.decomposition = decomposition_table.get(func)
+
+    def chooses(self, given: Mapping[str, Any]) -> bool:
+        """Whether the size of its result follows from elements, as that of x[mask] does."""
+        if self.name != _INDEXING:
+            return self._chooses
+        return any(x is not None and x.dtype in _MASKS for x in given["indices"])
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by name, those not given with their default."""
