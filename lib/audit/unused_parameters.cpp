@@ -80,7 +80,85 @@ AuditCheck check_unused(const trace::Source& run, const UnusedParameter& paramet
   return check;
 }
 
+std::string module_with(const std::string& parameter) {
+  const std::size_t dot = parameter.rfind('.');
+  return dot == std::string::npos ? std::string(trace::kWholeModel) : parameter.substr(0, dot);
+}
+
+// What a run recorded in its first step.
+class FirstStep {
+ public:
+  explicit FirstStep(const trace::Manifest& manifest) : manifest_(manifest) {
+    for (const TensorEntry& entry : manifest.tensors) {
+      number_ = std::min(number_, entry.key.step);
+    }
+    for (const TensorEntry& entry : manifest.tensors) {
+      if (entry.key.step != number_) continue;
+      if (entry.key.kind == Kind::kOutput && tensor::element_count(entry.shape) != 0) {
+        ran_.insert(entry.key.name);
+      } else if (is_gradient(entry.key.kind)) {
+        reached_.insert(entry.key.name);
+      }
+    }
+  }
+
+  bool is(const trace::TensorKey& key) const { return key.step == number_; }
+
+  // Whether gradients of most of these parameters were recorded, so that the run can record them.
+  bool has_most_of(const std::set<std::string>& parameters) const {
+    const auto count = std::ranges::count_if(
+        parameters, [this](const std::string& name) { return reached_.contains(name); });
+    return 2 * static_cast<std::size_t>(count) > parameters.size();
+  }
+
+  // Whether no gradient of a parameter was recorded, although its module ran and nothing says that
+  // one was left out.
+  bool lacks_gradient(trace::TensorKey key) const {
+    if (reached_.contains(key.name) || !ran_.contains(module_with(key.name))) return false;
+    for (const Kind kind : {Kind::kParamGrad, Kind::kMainGrad}) {
+      key.kind = kind;
+      if (trace::incomplete_of(manifest_, key) != nullptr) return false;
+    }
+    return true;
+  }
+
+ private:
+  static bool is_gradient(Kind kind) {
+    return kind == Kind::kParamGrad || kind == Kind::kMainGrad;
+  }
+
+  const trace::Manifest& manifest_;
+  std::uint64_t number_ = std::numeric_limits<std::uint64_t>::max();
+  std::set<std::string> ran_;      // modules whose output has elements
+  std::set<std::string> reached_;  // parameters with a gradient
+};
+
 }  // namespace
+
+void check_untrained_parameters(const trace::Source& run,
+                                const specification::Specification& specification,
+                                const std::set<std::string>& trained,
+                                std::vector<AuditedTensor>& tensors) {
+  const FirstStep step(run.manifest());
+  if (!step.has_most_of(trained)) return;
+  const std::vector<std::vector<std::string>>& tied = specification.after_backward.tied;
+  for (AuditedTensor& tensor : tensors) {
+    const std::string& name = tensor.key.name;
+    if (tensor.key.kind != Kind::kParam || !step.is(tensor.key) || !trained.contains(name)) continue;
+    const bool has_others = std::ranges::any_of(tied, [&](const std::vector<std::string>& names) {
+      return std::ranges::find(names, name) != names.end();
+    });
+    if (has_others || !step.lacks_gradient(tensor.key)) continue;
+    AuditCheck check;
+    check.operation = "gradient of a parameter";
+    check.result = CheckResult::kInconsistent;
+    check.expected = base::render({"a gradient, since the loss follows from it", {}});
+    check.error = 1;
+    check.reason = base::render({"got no gradient, although the loss follows from it", {}});
+    tensor.checks.push_back(std::move(check));
+    tensor.reason.clear();
+  }
+}
 
 void check_unused_parameters(const trace::Source& run, const std::set<std::string>& trained,
                              const measure::ExecutionContext& execution,

@@ -7,6 +7,7 @@
 
 #include "audit/record.h"
 #include "measure/backend.h"
+#include "specification/specification.h"
 #include "trace/source.h"
 
 namespace ttrace::audit {
@@ -17,5 +18,13 @@ namespace ttrace::audit {
 void check_unused_parameters(const trace::Source& run, const std::set<std::string>& trained,
                              const measure::ExecutionContext& execution,
                              std::vector<AuditedTensor>& tensors);
+
+// Adds a broken check to every parameter of the first step that gets a gradient in the step of the
+// specification (`trained`) and none in the run, whose module ran, if most others have theirs and
+// nothing says that it was left out.
+void check_untrained_parameters(const trace::Source& run,
+                                const specification::Specification& specification,
+                                const std::set<std::string>& trained,
+                                std::vector<AuditedTensor>& tensors);
 
 }  // namespace ttrace::audit

@@ -204,6 +204,7 @@ class AuditRun {
     }
     if (trained) {
       audit::check_unused_parameters(run_, *trained, options_.execution, out_.tensors);
+      audit::check_untrained_parameters(run_, *specification_, *trained, out_.tensors);
     }
     const audit::MeasuredRun measured{run_, options_.execution, norms_, std::move(trained),
                                       specification_};

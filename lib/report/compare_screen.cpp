@@ -84,7 +84,7 @@ std::string describe_proof(const CompareReport& report, const FindingGroup& grou
   // What is within its tolerance as a whole is wrong for what the cause says.
   const bool beyond = result.comparison && comparison::used_share(*result.comparison) > 1;
   if (beyond || (result.exact && result.comparison)) append_clause(text, describe_distance(result));
-  if (group.findings.size() > 1) text += concat(" (", result.key.name, ")");
+  if (group.findings.size() > 1 && !text.empty()) text += concat(" (", result.key.name, ")");
   return text;
 }
 

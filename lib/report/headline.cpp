@@ -54,6 +54,22 @@ answer::CauseValues common_values(const ToldFinding& finding) {
 // would be cut.
 constexpr std::string_view kFirstAfter = ": {phase}, step {step}[, {place}]";
 
+// Of a gradient that the candidate lacks and that nothing says it failed to record.
+constexpr std::string_view kNeverReached = "never reached";
+
+bool is_never_reached(const comparison::CompareReport& report, const trace::TensorKey& key) {
+  const auto is_gradient = [](trace::Kind kind) {
+    return kind == trace::Kind::kParamGrad || kind == trace::Kind::kMainGrad ||
+           kind == trace::Kind::kGradOutput;
+  };
+  return is_gradient(key.kind) &&
+         std::ranges::none_of(report.results, [&](const comparison::TensorComparison& other) {
+           const bool same = other.key.name == key.name && other.key.step == key.step;
+           const bool lacks = other.outcome == judge::Outcome::kMissing && !other.incomplete;
+           return same && is_gradient(other.key.kind) && !lacks;
+         });
+}
+
 // What is said where no cause is known, by outcome.
 std::string_view template_of(std::string_view outcome) {
   if (outcome == "replica_conflict") {
@@ -61,6 +77,9 @@ std::string_view template_of(std::string_view outcome) {
   }
   if (outcome == "broken") return "{whose}: {reason}[, {place}]";
   if (outcome == "missing") return "the candidate lacks {whose}";
+  if (outcome == kNeverReached) {
+    return "the candidate lacks {whose}: no gradient reached {members?it|them}";
+  }
   if (outcome == "extra") return "the candidate alone has {whose}";
   if (outcome == "incomparable") return "{whose} cannot be compared: {reason}";
   return "first wrong {members?is|are} {whose}, {phase}, step {step}[, {place}]; no known cause "
@@ -196,6 +215,9 @@ std::string Headlines::of(const FindingGroup& group) const {
   if (!shown.causes.empty()) cause = cause_told_of(report_, group);
   told.cause = cause ? &*cause : nullptr;
   told.outcome = outcome_name(result.outcome);
+  if (result.outcome == judge::Outcome::kMissing && is_never_reached(report_, result.key)) {
+    told.outcome = kNeverReached;
+  }
   told.reason = result.reason;
   told.made_from = describe_made_from(report_, shown);
   told.mesh = report_.candidate.mesh;

@@ -1,0 +1,86 @@
+"""A parameter that gets no gradient in one run and one in the other."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, run_ttrace
+from torch import nn
+
+import ttrace_torch as tt
+
+
+class Model(nn.Module):
+    def __init__(self, fault):
+        super().__init__()
+        self.fault = fault
+        self.first, self.second, self.last = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = self.first(x).relu()
+        if self.fault == "detached":
+            x = x.detach()
+        if self.fault == "frozen":
+            self.second.weight.requires_grad_(False)
+        # An expert that got no token does not run.
+        return self.last(x if self.fault == "skipped" else self.second(x).relu())
+
+
+def train(out, fault, specification=None, kinds=None):
+    torch.manual_seed(1)
+    model = Model(fault)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    given = {} if kinds is None else {"kinds": kinds}
+    with tt.trace(model, optimizer, out=out, specification=specification, **given) as tracer:
+        for step in range(2):
+            with tracer.step(step):
+                for number in range(2):
+                    with tracer.microbatch(number):
+                        x = torch.randn(5, 8, generator=torch.Generator().manual_seed(number))
+                        (tracer.loss(model(x).square().mean()) / 2).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+
+def answers(folder, fault, **given):
+    specification = folder / "specification.json"
+    train(folder / "ref.h5", "", specification)
+    train(folder / "run.h5", fault, **given)
+    compared = run_ttrace("compare", folder / "ref.h5", folder / "run.h5")
+    audited = run_ttrace("audit", folder / "run.h5", "--specification", specification)
+    return compared, audited
+
+
+@pytest.mark.parametrize(
+    ("fault", "lacks", "untrained"),
+    [
+        ("detached", "the gradient of the output of first", "first.weight"),
+        ("frozen", "the raw gradient of second.weight", "second.weight"),
+    ],
+)
+def test_it_is_named(tmp_path, fault, lacks, untrained):
+    compared, audited = answers(tmp_path, fault)
+    assert compared.returncode == DIVERGED
+    first = compared.stdout.splitlines()[0]
+    assert f"the candidate lacks {lacks}: no gradient reached it" in first
+    assert not any(line.split() == ["proof"] for line in compared.stdout.splitlines())
+    assert audited.returncode == DIVERGED
+    first = audited.stdout.splitlines()[0]
+    assert f"parameter {untrained}: got no gradient, although the loss follows from it" in first
+
+
+def test_a_healthy_run_is_not_accused(tmp_path):
+    compared, audited = answers(tmp_path, "")
+    assert (compared.returncode, audited.returncode) == (MATCH, MATCH)
+
+
+def test_a_module_that_did_not_run_is_not_accused(tmp_path):
+    """The audit has no word on what ran: tokens may have gone elsewhere."""
+    _, audited = answers(tmp_path, "skipped")
+    assert "got no gradient" not in audited.stdout
+
+
+def test_gradients_that_were_not_asked_for_are_not_missed(tmp_path):
+    _, audited = answers(tmp_path, "", kinds=("param", "input", "output", "loss", "grad_output"))
+    assert audited.returncode == INCONCLUSIVE
+    assert "got no gradient" not in audited.stdout
