@@ -106,6 +106,12 @@ class Builder {
     return std::nullopt;
   }
 
+  static bool is_draw(const std::string& operation) {
+    static const std::set<std::string> kDraws{"aten.bernoulli", "aten.multinomial", "aten.normal",
+                                              "aten.poisson"};
+    return operation.starts_with("aten.rand") || kDraws.contains(operation);
+  }
+
   // Why there is no expression of the tensor that an operation without a primitive makes: of the
   // judged one itself (`own`), or of one that it needs.
   std::string opaque_reason(std::size_t original, bool own) const {
@@ -114,6 +120,9 @@ class Builder {
         {operation == kFromOutside
              ? "[{needed} is not recorded and ]computed from a tensor that no module receives and "
                "nobody recorded, such as labels; tracer.loss(loss, labels=labels) records it"
+         : is_draw(operation)
+             ? "[{needed} is not recorded and ]computed by {operation}, which draws at random; "
+               "tracer.scalar(name, tensor) records what it drew"
              : "[{needed} is not recorded and ]computed by {operation}, which no primitive "
                "expresses",
          {{"needed", own ? std::string() : describe_tensor(specification_, original)},

@@ -3,12 +3,15 @@ Gumbel noise."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from threading import Thread
 
 import pytest
 import torch
 from answers import audited, compared
+from process_groups import run_ranks
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 from trace_reading import Trace
 
@@ -151,3 +154,64 @@ def test_a_specification_without_a_run_takes_draws_for_data(tmp_path):
     train(tmp_path, "run.h5", Model(DropPath))
     answer = audited(tmp_path)
     assert (answer.code, answer.judged) == (0, answer.tensors), answer
+
+
+def train_rank(rank, folder, kind, ranks):
+    """A rank of a data-parallel run; the numbers of a micro-batch are drawn by its number."""
+    model = Model(kind)
+    run = DistributedDataParallel(model) if ranks > 1 else model
+    out = folder / ("run" if ranks > 1 else "reference.h5")
+    mesh = tt.Mesh({"dp": ranks}) if ranks > 1 else None
+    specification = folder / "specification.json" if ranks == 1 else None
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    given = {"mesh": mesh, "specification": specification}
+    with tt.trace(run, optimizer, out=out, **given) as tracer, tracer.step(0):
+        own = range(rank * 4 // ranks, (rank + 1) * 4 // ranks)
+        for number in own:
+            last = number == own[-1] or ranks == 1
+            with tracer.microbatch(number), nullcontext() if last else run.no_sync():
+                torch.manual_seed(number)
+                (tracer.loss(run(torch.randn(6, 8))) / len(own)).backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_data_parallel_ranks_record_what_they_draw(tmp_path, kind):
+    train_rank(0, tmp_path, kind, 1)
+    run_ranks(2, train_rank, tmp_path, kind, 2)
+    drawn = [t for t in entries_of(tmp_path, "run") if t["name"].endswith("(random)")]
+    assert {t["microbatch"] for t in drawn} == {0, 1, 2, 3}
+    answer = compared(tmp_path, "run")
+    assert answer.code == 0, answer
+    answer = audited(tmp_path, "run")
+    assert (answer.code, answer.judged) == (0, answer.tensors), answer
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_noise_that_the_loop_draws_is_data(tmp_path, recorded):
+    """A diffusion model: its noise reaches the model as an argument, and the loss."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    out, specification = tmp_path / "run.h5", tmp_path / "specification.json"
+    given = {"out": out, "specification": specification}
+    with tt.trace(model, optimizer, **given) as tracer, tracer.step(0):
+        for number in range(2):
+            with tracer.microbatch(number):
+                images = torch.randn(6, 8, generator=torch.Generator().manual_seed(number))
+                noise = torch.randn_like(images)
+                target = torch.randn(6, 8)
+                found = model(images + noise)
+                loss = tracer.loss((found - noise).square().mean() + (found * target).mean())
+                if recorded:
+                    tracer.scalar("noise", noise)
+                    tracer.scalar("target", target)
+                (loss / 2).backward()
+        optimizer.step()
+    answer = audited(tmp_path)
+    assert answer.judged == answer.tensors - (0 if recorded else 4), answer
+    if recorded:
+        assert answer.code == 0, answer
+    else:
+        assert answer.code == 3, answer
+        assert "draws at random; tracer.scalar(name, tensor) records what it drew" in answer.line

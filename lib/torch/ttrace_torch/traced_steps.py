@@ -107,9 +107,10 @@ class TracedSteps:
                 isinstance(job.optimizer, list),
             )
             stack.enter_context(step.clipping.followed())
-            # With several ranks, each may draw numbers for its own part, and nothing gives their
-            # placement.
-            if not compiled and len(job.output.meshes.ranks) == 1:
+            # Ranks that share out a micro-batch may each draw numbers for their own part, and
+            # nothing gives their placement.
+            _, shares = job.data.place or (0, 1)
+            if not compiled and len(job.output.meshes.ranks) == shares:
                 stack.enter_context(recorded_draws(hooks.record_draw))
             watch = stack.enter_context(job.framework.watch_step(listener, self._turns))
             step.gradients.backward_batch = watch.backward_batch

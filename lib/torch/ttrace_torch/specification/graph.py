@@ -111,6 +111,13 @@ def attribute(node: Node, name: str) -> Any:
     return next((value for key, value in node.attributes if key == name), None)
 
 
+def is_from_outside(node: Node) -> bool:
+    """Whether nothing in the step computed the value: it was given, or drawn at random."""
+    if node.primitive == OPAQUE and not node.arguments:
+        return bool(attribute(node, "operation") != MISTAKE)
+    return node.primitive == LEAF
+
+
 def is_empty(node: Node) -> bool:
     """Whether a node is memory that nobody has written to."""
     operation = str(attribute(node, "operation")) if node.primitive == OPAQUE else ""

@@ -257,7 +257,8 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.mistakes[f"{signature.operation} has another shape"] += 1
                 value = None
             if value is None:
-                value = self.graph.opaque(signature.operation, values_in(values), dtype, shape)
+                read = [] if signature.draws_alike else values_in(values)
+                value = self.graph.opaque(signature.operation, read, dtype, shape)
             value = self._shown(tensor, self.make.cast(value, dtype))
             source = given.get(signature.copied) if signature.copied else None
             token = None

@@ -52,6 +52,7 @@ _MAKING_SIZES = frozenset(
 _CHOOSING = frozenset({"aten::masked_select", "aten::nonzero"})
 _INDEXING = "aten::index"
 _MASKS = (torch.bool, torch.uint8)
+_DRAWING_ALIKE = frozenset({"aten::rand_like", "aten::randint_like", "aten::randn_like"})
 # They write no element, and let a tensor show its memory in another shape.
 _SHOWING_OTHERWISE = frozenset(
     f"aten::{name}_" for name in ("as_strided", "transpose", "t", "squeeze", "unsqueeze")
@@ -67,6 +68,8 @@ class Signature:
         self.overload: str = schema.overload_name
         self.makes_sizes = self.name in _MAKING_SIZES
         self._chooses = self.name in _CHOOSING
+        # Numbers that are drawn in the shape of a tensor, whose elements do not matter.
+        self.draws_alike = self.name in _DRAWING_ALIKE
         self.shows_otherwise = self.name in _SHOWING_OTHERWISE
         space, _, name = self.name.partition("::")
         self.operation = f"{space}.{name}"

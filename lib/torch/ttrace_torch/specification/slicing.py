@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ttrace_torch.base import dtypes
+from ttrace_torch.base.names import ROOT
 from ttrace_torch.specification.expressions import Expressions
 from ttrace_torch.specification.graph import (
     LEAF,
@@ -21,6 +22,7 @@ from ttrace_torch.specification.graph import (
     Value,
     attribute,
     constant_number,
+    is_from_outside,
 )
 from ttrace_torch.specification.marks import SAME, Factor, Mark, Place, is_of_step
 from ttrace_torch.specification.open_orders import (
@@ -106,7 +108,7 @@ class Slicer:
             place, mark = item
             if place[0] not in _DATA or mark.factor is not None or mark.value.id in state:
                 return True
-            return self._graph.nodes[mark.value.id].primitive != LEAF
+            return not is_from_outside(self._graph.nodes[mark.value.id])
 
         for place, mark in sorted(choices_first(self._graph, marks), key=is_computed):
             if mark.dtype not in _KNOWN_DTYPES:
@@ -202,7 +204,10 @@ class Slicer:
     def _take(self, tensor: Tensor, found: _Expression) -> None:
         """Gives a tensor its expression."""
         if found.opaque is not None:
-            if not found.inputs and tensor.place[0] in _DATA and found.opaque != MISTAKE:
+            kind, name, _ = tensor.place
+            # The batch stays data if a part of it was recorded, as the noise in an image.
+            is_batch = kind == "input" and name.split("[")[0] == ROOT
+            if kind in _DATA and (is_batch or not found.inputs) and found.opaque != MISTAKE:
                 return
             tensor.opaque, tensor.sources = found.opaque, found.inputs
             return

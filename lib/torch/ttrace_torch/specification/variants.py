@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from ttrace_torch.base.names import ROOT
-from ttrace_torch.specification.graph import LEAF, OPAQUE, Graph
+from ttrace_torch.specification.graph import Graph, is_from_outside
 from ttrace_torch.specification.marks import Mark, Place
 
 # Kinds that come from the data of the run, where nothing in the step computes them.
@@ -83,8 +83,7 @@ def _is_data(graph: Graph, place: Place, mark: Mark) -> bool:
     kind, name, _ = place
     if kind not in _DATA or (kind == "input" and name.split("[")[0] != ROOT):
         return False
-    node = graph.nodes[mark.value.id]
-    return node.primitive == LEAF or (node.primitive == OPAQUE and not node.arguments)
+    return is_from_outside(graph.nodes[mark.value.id])
 
 
 def _agree(one: dict[Place, Extents], other: dict[Place, Extents]) -> bool:
