@@ -184,8 +184,8 @@ def test_a_healthy_run_is_replayed_and_a_changed_gradient_is_found(tmp_path, cap
 
     run_job(tmp_path / "run.h5", clip, after=change)
     answer = audited(tmp_path)
-    # Gradients that nobody clips are recorded when their own optimizer begins its step, and so after
-    # the change.
+    # Gradients that nobody clips are recorded when their own optimizer begins its step, and so
+    # after the change.
     kind = "main_grad" if clip is actor_alone else "param_after_step"
     assert answer.code == 1 and answer.found == [f"{kind} critic.0.weight"], answer
     assert f"{kind} critic.0.weight" in compared(tmp_path).found
