@@ -150,7 +150,7 @@ void check_untrained_parameters(const trace::Source& run,
     });
     if (has_others || !step.lacks_gradient(tensor.key)) continue;
     AuditCheck check;
-    check.operation = "gradient of a parameter";
+    check.operation = "raw gradient";
     check.result = CheckResult::kInconsistent;
     check.expected = base::render({"a gradient, since the loss follows from it", {}});
     check.error = 1;

@@ -52,6 +52,15 @@ double distance_of_copies(const TensorComparison& result) {
 
 }  // namespace
 
+std::vector<measure::RankBoxes> parts_of(const TensorComparison& result) {
+  std::vector<measure::RankBoxes> parts;
+  if (!result.comparison) return parts;
+  for (const measure::BlockStats& block : result.comparison->measurement.blocks) {
+    parts.push_back(*block.owner);
+  }
+  return parts;
+}
+
 double relative_error(const measure::Measurement& measurement) {
   return ratio(measure::difference_norm(measurement.total),
                measure::reference_norm(measurement.total));

@@ -123,6 +123,8 @@ struct TensorComparison : Pair {
   base::SharedValue<std::vector<std::string>> nearest;
 };
 
+// The boxes of a compared tensor that the same ranks of the candidate hold.
+std::vector<measure::RankBoxes> parts_of(const TensorComparison& result);
 // ‖C - R‖/‖R‖ over finite pairs; infinite where the reference is zero and the candidate is not.
 double relative_error(const measure::Measurement& measurement);
 // Share of the allowed error that is used, by the tensor or by the worst of its slices; infinite

@@ -210,7 +210,6 @@ class CompareRun {
     optimizer::judge_gradient_norms(reference_, candidate_, out_.results);
     optimizer::judge_updates_without_replay(reference_, candidate_, options_.execution,
                                             out_.results);
-    optimizer::reuse_update_verdicts(candidate_, options_.execution, out_.results);
   }
 
   std::size_t most_slices() const {

@@ -147,8 +147,8 @@ SelftestTensor tested(const Bench& bench, const comparison::FaultPlanner& planne
   SelftestTensor tensor = described(result);
   const TensorComparison healthy = bench.judged(bench.candidate());
   if (judge::is_bad(healthy.outcome)) {
-    // It got its outcome from the update that it comes from (reuse_update_verdicts), and that
-    // update is tried itself.
+    // It got its outcome from the update that it comes from (judge_updates_without_replay), and
+    // that update is tried itself.
     tensor.unjudged = "judged by the update of the step before";
     return tensor;
   }

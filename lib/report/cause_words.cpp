@@ -22,6 +22,10 @@ const std::vector<CauseWords>& cause_words() {
        "All of it is the reference times one factor: something was multiplied or divided once too "
        "often, or by the size of another group.",
        "the factors that the script applies: loss scale, token counts (tracer.scalar)"},
+      {"scaled_update",
+       "A part of the step is a multiple of the reference's, or a multiple of the parameter was "
+       "added: a learning rate or a decay that is not the reference's on some ranks.",
+       "the settings of the optimizer, or its step by hand on the ranks that are named"},
       {"scaled_by_rank",
        "Every shard is the reference times a factor of its own: ranks divide by different counts.",
        "the number of tokens that each rank divides by, as a scalar"},

@@ -191,6 +191,14 @@ void add_start(const CompareReport& report, Screen& screen) {
              concat(describe_phase(weights ? localize::Phase::kParameter : localize::Phase::kInput),
                     "; ", describe_subject(differing)),
              Screen::Keep::kAlways, 260);
+  if (start.what == comparison::OtherStart::What::kData && report.candidate.ranks > 1) {
+    screen.add(
+        "look at",
+        "what a rank draws its batch by: the reference takes the micro-batches of all ranks, "
+        "n for each, and rank d those from d·n on; seed or sample by that number, not by the "
+        "turn on the rank",
+        Screen::Keep::kLong, 260);
+  }
 }
 
 void add_setting(const comparison::SettingDifference& setting, const CompareReport& report,

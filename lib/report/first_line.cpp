@@ -73,7 +73,8 @@ struct Rest {
 };
 
 // The aside and the clauses as they fit into `room` characters: all clauses rather than the aside,
-// and the aside rather than long clauses. A first clause about what was not checked always stays.
+// and the aside rather than long clauses. Where even the number of what was not checked has no
+// place, so that the sentence is cut in any case, a first clause about that stays.
 Rest fitted(const FirstLine& line, std::size_t room) {
   const std::size_t all = line.clauses.size();
   const std::string whole = joined(line.clauses, all, false);
@@ -81,13 +82,12 @@ Rest fitted(const FirstLine& line, std::size_t room) {
   for (const std::string& text : {line.aside + whole, line.aside + in_short, whole, in_short}) {
     if (characters(text) <= room) return {text, all};
   }
-  const bool must_stay = line.clauses.front().weight == Clause::Weight::kUnchecked;
-  const std::size_t fewest = must_stay ? 1 : 0;
-  for (std::size_t count = all; count > fewest;) {
+  for (std::size_t count = all; count > 0;) {
     std::string text = joined(line.clauses, --count, true);
     if (characters(text) <= room) return {std::move(text), count};
   }
-  return {must_stay ? joined(line.clauses, 1, true) : "", fewest};
+  const bool must_stay = line.clauses.front().weight == Clause::Weight::kUnchecked;
+  return {must_stay ? joined(line.clauses, 1, true) : "", must_stay ? 1U : 0U};
 }
 
 }  // namespace

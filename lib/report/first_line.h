@@ -49,8 +49,9 @@ struct WrittenFirstLine {
 };
 
 // Joins the parts by "; ". Where they are too long, the clauses are shortened, then the aside goes,
-// then the last clauses become "and 230 more not checked" or "and 2 more remarks". The first clause
-// stays if its tensors were not checked, and then a sentence that is too long loses its middle.
+// then the last clauses become "and 230 more not checked" or "and 2 more remarks". Where the
+// number of tensors that were not checked has no place, the first clause stays, and a sentence that
+// is too long loses its middle.
 WrittenFirstLine write_first_line(const FirstLine& line, const TextStyle& style);
 
 }  // namespace ttrace::report

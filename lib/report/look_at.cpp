@@ -43,7 +43,7 @@ const std::vector<LookAt>& look_at_lines() {
        "G6"},
       {"scaled", Phase::kOptimizer, "", "*",
        "the norm that clipping uses: of all parameters, experts too", "Megatron-LM abf10f85", "G10",
-       Needs::kNothing},
+       Needs::kClipping},
       {"double_reduction", Phase::kBackward, "", "*",
        "gradients that are summed over this axis already where another step sums them",
        "Megatron-LM 1528", "P14"},
@@ -114,6 +114,9 @@ bool is_met(Needs needs, const answer::Finding& finding, const trace::TensorKey&
       return true;
     case Needs::kRanks:
       return ranks;
+    case Needs::kClipping:
+      return std::ranges::any_of(finding.causes.front().values,
+                                 [](const auto& value) { return value.first == "clipped_by"; });
     case Needs::kEmbedding:
       return ranks && is_embedding(finding, shown);
     case Needs::kNarrowProducts:

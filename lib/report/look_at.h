@@ -17,6 +17,7 @@ namespace ttrace::report {
 enum class Needs {
   kNothing,
   kRanks,           // several
+  kClipping,        // a cause that names the norm that clipped
   kEmbedding,       // a module that looks rows up, on several ranks
   kNarrowProducts,  // a precision of 8 bits
 };

@@ -17,8 +17,12 @@ from .small_traces import check_answer, edit_manifest
 PARAMETERS = 20
 NUMBERS = np.random.default_rng(11)
 BEFORE = [NUMBERS.standard_normal(64).astype("<f4") for _ in range(PARAMETERS)]
-GRADIENTS = [NUMBERS.standard_normal(64).astype("<f4") for _ in range(PARAMETERS)]
-TURNED = np.where(np.arange(64) % 4 == 0, -1, 1).astype("<f4")  # a step of signs, in part backwards
+# A quarter of each gradient is rounding alone: another run has it the other way round.
+TURNED = np.where(np.arange(64) % 4 == 0, -1, 1).astype("<f4")
+GRADIENTS = [
+    (NUMBERS.standard_normal(64) * np.where(TURNED < 0, 1e-9, 1)).astype("<f4")
+    for _ in range(PARAMETERS)
+]
 
 
 def step(turned: int) -> list[Tensor]:
@@ -26,8 +30,8 @@ def step(turned: int) -> list[Tensor]:
     of the gradient may do."""
     tensors = [Tensor("loss", "loss", "float32", np.asarray(2.5, "<f4"))]
     for i, (before, gradient) in enumerate(zip(BEFORE, GRADIENTS, strict=True)):
-        way = np.sign(gradient) * (TURNED if i < turned else 1)
-        after = (before - np.float32(1e-2) * way).astype("<f4")
+        gradient = gradient * (TURNED if i < turned else 1)
+        after = (before - np.float32(1e-2) * np.sign(gradient)).astype("<f4")
         for kind, values in (
             ("param", before),
             ("main_grad", gradient),

@@ -314,6 +314,7 @@ TEST_CASE("an update that was clipped by another norm is scaled, and the norm is
     return sum;
   };
   const double all = std::sqrt(squares(dense) + squares(expert));
+  runs.put(make_entry("grad_norm", {}, Kind::kGradNorm), {all});
   const double own = std::sqrt(squares(dense));
   const Values before = random_values(64, 32);
   runs.put(make_entry("w", {16, 4}, Kind::kParam), before);

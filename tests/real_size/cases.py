@@ -67,7 +67,10 @@ class Case:
         }
 
 
-_EVERY_GRADIENT = ("grad_output (model)*", "grad_output lm_head*", "main_grad *", "param_grad *")
+_EVERY_GRADIENT = (
+    *("grad_output loss", "grad_output (model)*", "grad_output lm_head*"),
+    *("main_grad *", "param_grad *"),
+)
 _LAYOUTS = (
     (
         "gpt2",

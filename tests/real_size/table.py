@@ -99,9 +99,8 @@ def _bugs(done: list[tuple[Case, Record]]) -> str:
         first = faulty["first"][0] if faulty["first"] else "–"
         right = "yes" if faulty["as_expected"] else "**no**"
         verdict = _VERDICTS[faulty["exit_code"]]
-        counts = faulty["answer"].rpartition("(")[2].rstrip(")")
-        rows.append([case.name, case.bug.says, verdict, first, right, counts])
-    head = ["case", "bug", "verdict", "first finding", "the right place", "all that was found"]
+        rows.append([case.name, case.bug.says, verdict, first, right, faulty["tensors_beyond"]])
+    head = ["case", "bug", "verdict", "first finding", "the right place", "tensors beyond"]
     return table(head, rows)
 
 

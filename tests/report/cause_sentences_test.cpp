@@ -57,6 +57,8 @@ answer::CauseValues sample_values() {
           {"times", "2"},
           {"clipped_by", "the experts"},
           {"factors", "2 on rank 0, 3 on rank 1"},
+          {"parts", "half of it on rank 1 (3 of 8 elements)"},
+          {"decay", 0.01},
           {"order", "blocks 0 and 1 of 2 are swapped"},
           {"chunks", two},
           {"chunk_order", "1 0"},

@@ -115,7 +115,13 @@ std::vector<Cause> find_causes(const Case& the_case) {
   // Nought times the reference is what find_zeroed names, and says where.
   const bool zero = !the_case.exact && the_case.measurement->total.sum_c2 == 0;
   if (!the_case.exact) ask({find_missing_reduction}, the_case, causes);
-  if (!the_case.exact && !zero) ask({find_scaled, find_double_reduction}, the_case, causes);
+  if (!the_case.exact && !zero) {
+    // A step says more than the parameter that it leaves.
+    std::vector<Cause> of_step;
+    ask({find_scaled_update}, the_case, of_step);
+    if (of_step.empty()) ask({find_scaled, find_double_reduction}, the_case, of_step);
+    std::ranges::move(of_step, std::back_inserter(causes));
+  }
   if (the_case.conflict) {
     std::vector<Cause> of_sum;
     ask({find_wrong_sum}, the_case, of_sum);

@@ -1,58 +1,29 @@
 #include <cmath>
 
+#include "base/display_limits.h"
+#include "base/text.h"
+#include "layout/mesh.h"
 #include "localize/causes/gradient_parts.h"
 #include "localize/causes/trial.h"
-#include "measure/sections.h"
+#include "measure/step_difference.h"
 #include "trace/normed_parts.h"
 
 namespace ttrace::localize {
 namespace {
 
 constexpr double kMostLeftOfUpdate = 0.1;  // of the difference, that a factor may leave
+constexpr double kOffFactor = 1e-3;
+constexpr std::uint64_t kFewestOfDecay = 32;  // elements
 constexpr double kMostOffRatio = 1e-3;     // relative, of a ratio of norms
 
-// Sums over the steps U = P' - P of the reference, V of the candidate, and D = V - U.
-struct Steps {
-  double rr = 0;
-  double cc = 0;
-  double dd = 0;
-  double rd = 0;
-};
-
-Steps steps_of(const Case& the_case, const comparison::TensorComparison& before) {
-  const auto open = [](const measure::TensorRef& tensor) {
-    return tensor.open(measure::Replicas::kFirstOnly);
-  };
-  const auto r1 = open(the_case.reference);
-  const auto c1 = open(the_case.candidate);
-  const auto r0 = open(the_case.related->reference(before));
-  const auto c0 = open(the_case.related->candidate(before));
-  Steps sums;
-  std::vector<double> after_r;
-  std::vector<double> after_c;
-  std::vector<double> before_r;
-  std::vector<double> before_c;
-  tensor::for_each_sub_box(tensor::whole(the_case.reference.view->shape), measure::kReadElements,
-                           [&](const tensor::Box& box) {
-                             const auto read = [&](measure::TensorReader& from,
-                                                   std::vector<double>& to) {
-                               to.resize(tensor::volume(box));
-                               from.read(box, to);
-                             };
-                             read(*r1, after_r);
-                             read(*c1, after_c);
-                             read(*r0, before_r);
-                             read(*c0, before_c);
-                             for (std::size_t i = 0; i < after_r.size(); ++i) {
-                               const double u = after_r[i] - before_r[i];
-                               const double v = after_c[i] - before_c[i];
-                               sums.rr += u * u;
-                               sums.cc += v * v;
-                               sums.dd += (v - u) * (v - u);
-                               sums.rd += u * (v - u);
-                             }
-                           });
-  return sums;
+// Null where the run of a side lacks it.
+const comparison::TensorComparison* record_of(const Case& the_case, trace::Kind kind) {
+  const trace::TensorKey& key = the_case.result->key;
+  for (const auto* record : the_case.related->alike(kind, the_case.result->shape)) {
+    if (record->key.name != key.name || record->key.step != key.step) continue;
+    if (record->candidate != nullptr && record->reference != nullptr) return record;
+  }
+  return nullptr;
 }
 
 // The part of the gradients by whose norm the update would have been clipped; empty if of all.
@@ -60,6 +31,9 @@ std::string clipped_by(const Case& the_case, double factor) {
   const trace::TensorKey& key = the_case.result->key;
   const trace::NormedParts parts(the_case.related->candidate_run().manifest());
   const NormedGradients normed{key.step, parts.part_with(key.step, key.name)};
+  const bool clips = parts.limit(key.step, normed.part) ||
+                     !the_case.related->of_kind(trace::Kind::kGradNorm).empty();
+  if (!clips) return "";
   const auto all = norm_of_all(*the_case.related, normed);
   if (!all) return "";
   for (const PartNorm& part : norms_of_parts(*the_case.related, normed)) {
@@ -70,6 +44,50 @@ std::string clipped_by(const Case& the_case, double factor) {
   return "";
 }
 
+Cause whole_scaled(const Case& the_case, double factor, double uncertainty, double left,
+                   double error) {
+  const std::string clipped = clipped_by(the_case, factor);
+  base::Message evidence{
+      "its update is {multiple} times {reference}'s[, as if clipped by the norm of "
+      "{clipped_by} "
+      "and not of all] (what is left: {left_of_difference} of the difference)",
+      {{"multiple", describe_factor(factor, uncertainty)}, {"left_of_difference", left / error}}};
+  if (!clipped.empty()) evidence.values.emplace_back("clipped_by", clipped);
+  return cause_of(the_case, "scaled", "", evidence, relative_to_reference(the_case, left),
+                  {{"factor", factor}, {"times", shortest_factor(factor, uncertainty)}});
+}
+
+// Of steps that are multiples of the reference's, each part's of its own.
+Cause parts_scaled(const Case& the_case, const measure::StepDifference& steps, double left) {
+  const auto* const gradient = record_of(the_case, trace::Kind::kMainGrad);
+  const std::vector<measure::RankBoxes> parts = comparison::parts_of(*gradient);
+  std::vector<std::string> wrong;
+  for (std::size_t i = 0; i < steps.parts.size(); ++i) {
+    const measure::StepSums& part = steps.parts[i];
+    const double factor = part.rr > 0 ? 1 + part.rd / part.rr : 1;
+    const double uncertainty = part.rr > 0 ? std::sqrt(part.left_by_factor() / part.rr) : 0;
+    if (std::abs(factor - 1) <= std::max(kOffFactor, uncertainty)) continue;
+    wrong.push_back(base::render({"{multiple} times the reference's on {ranks} ({elements} of "
+                                  "{all} elements)",
+                                  {{"multiple", describe_factor(factor, uncertainty)},
+                                   {"ranks", layout::describe_ranks(parts[i].ranks)},
+                                   {"elements", part.elements},
+                                   {"all", steps.total.elements}}}));
+  }
+  std::string text;
+  for (std::size_t i = 0; i < wrong.size() && i < base::kShown.names; ++i) {
+    text += base::concat(i > 0 ? ", " : "", wrong[i]);
+  }
+  if (wrong.size() > base::kShown.names) text += ", ...";
+  const double error = std::sqrt(steps.total.dd);
+  return cause_of(the_case, "scaled_update", "",
+                  {"its update is {parts}, and right elsewhere (what is left: "
+                   "{left_of_difference} of the difference)",
+                   {{"parts", text}, {"left_of_difference", left / error}}},
+                  relative_to_reference(the_case, left),
+                  {{"parts", text}});
+}
+
 }  // namespace
 
 std::vector<Cause> find_scaled_update(const Case& the_case) {
@@ -78,33 +96,41 @@ std::vector<Cause> find_scaled_update(const Case& the_case) {
   const auto elements = tensor::element_count(the_case.result->shape);
   if (key.kind != trace::Kind::kParamAfterStep || the_case.conflict) return {};
   if (!elements || *elements < 2 || *elements > kMostElementsForCauses) return {};
-  for (const auto* record : the_case.related->alike(trace::Kind::kParam, the_case.result->shape)) {
-    const bool before = record->key.name == key.name && record->key.step == key.step;
-    if (!before || record->candidate == nullptr || record->reference == nullptr) continue;
-    const Steps sums = steps_of(the_case, *record);
-    if (!(sums.rr > 0) || !std::isfinite(sums.cc)) return {};
-    const double beyond_one = sums.rd / sums.rr;
-    const double factor = 1 + beyond_one;
-    const double left = std::sqrt(std::max(0.0, sums.dd - beyond_one * sums.rd));
-    const double error = std::sqrt(sums.dd);
+  const auto* const before = record_of(the_case, trace::Kind::kParam);
+  if (before == nullptr) return {};
+  // The ranks that update a part hold its gradient, while all may hold what was updated.
+  const auto* const gradient = record_of(the_case, trace::Kind::kMainGrad);
+  const measure::StepDifference steps = measure::difference_of_steps(
+      {the_case.related->reference(*before), the_case.reference, std::nullopt},
+      {the_case.related->candidate(*before), the_case.candidate, std::nullopt},
+      gradient == nullptr ? std::vector<measure::RankBoxes>{} : comparison::parts_of(*gradient));
+  const measure::StepSums& total = steps.total;
+  if (!(total.rr > 0) || !std::isfinite(total.cc)) return {};
+  const double error = std::sqrt(total.dd);
+  const double left = std::sqrt(total.left_by_factor());
+  const double left_by_parts = std::sqrt(steps.left_by_parts().value_or(total.dd));
+  const double left_by_decay = std::sqrt(steps.left_by_parameter());
+  const auto explains_update = [&](double rest) {
     // Where the candidate hardly moved, any multiple near 0 leaves little: that is an update of its
     // own, or none, which find_stale names.
-    if (!(error > 0) || !(left <= kMostLeftOfUpdate * error) || !(2 * left < std::sqrt(sums.cc))) {
-      reject(the_case, "scaled", left);
-      return {};
-    }
+    return error > 0 && rest <= kMostLeftOfUpdate * error && 2 * rest < std::sqrt(total.cc);
+  };
+  if (explains_update(left)) {
+    const double factor = 1 + total.rd / total.rr;
     if (std::abs(factor) < kMostLeftOfUpdate * kMostLeftOfUpdate) return {};
-    const double uncertainty = left / std::sqrt(sums.rr);
-    const std::string clipped = clipped_by(the_case, factor);
-    base::Message evidence{
-        "its update is {multiple} times {reference}'s[, as if clipped by the norm of "
-        "{clipped_by} "
-        "and not of all] (what is left: {left_of_difference} of the difference)",
-        {{"multiple", describe_factor(factor, uncertainty)}, {"left_of_difference", left / error}}};
-    if (!clipped.empty()) evidence.values.emplace_back("clipped_by", clipped);
-    return {cause_of(the_case, "scaled", "", evidence, relative_to_reference(the_case, left),
-                     {{"factor", factor}, {"times", shortest_factor(factor, uncertainty)}})};
+    return {whole_scaled(the_case, factor, left / std::sqrt(total.rr), left, error)};
   }
+  if (explains_update(left_by_parts)) return {parts_scaled(the_case, steps, left_by_parts)};
+  if (explains_update(left_by_decay) && total.elements >= kFewestOfDecay) {
+    const double times = steps.along_parameter / steps.parameter;
+    return {cause_of(the_case, "scaled_update", "",
+                     {"its update differs by {times} times the parameter, as another weight decay "
+                      "makes it (what is left: {left_of_difference} of the difference)",
+                      {{"times", times}, {"left_of_difference", left_by_decay / error}}},
+                     relative_to_reference(the_case, left_by_decay),
+                     {{"decay", times}})};
+  }
+  reject(the_case, "scaled", left);
   return {};
 }
 

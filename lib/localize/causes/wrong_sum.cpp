@@ -296,25 +296,24 @@ std::string named(const std::vector<Term>& terms, const std::vector<std::size_t>
 // `weight`: how many times the shard has what it has too much of, if that is a simple number.
 std::string describe_sum(const std::string& shard, const std::vector<Term>& terms,
                          const Weights& weights, const std::optional<double>& weight) {
-  std::vector<base::Message> clauses;
+  std::vector<std::string> clauses;
   if (!weights.lacking.empty()) {
-    clauses.push_back({"lacks {lacking}", {{"lacking", named(terms, weights.lacking)}}});
+    clauses.push_back(
+        base::render({"lacks {lacking}", {{"lacking", named(terms, weights.lacking)}}}));
   }
-  if (!weights.too_much.empty() && weight) {
-    clauses.push_back({"has {weight} times {too_much}",
-                       {{"weight", *weight}, {"too_much", named(terms, weights.too_much)}}});
-  } else if (!weights.too_much.empty()) {
-    clauses.push_back({"has another multiple of {too_much}",
-                       {{"too_much", named(terms, weights.too_much)}}});
+  if (!weights.too_much.empty()) {
+    const std::string too_much = named(terms, weights.too_much);
+    clauses.push_back(
+        weight ? base::render({"has {weight} times {too_much}",
+                               {{"weight", *weight}, {"too_much", too_much}}})
+               : base::render({"has another multiple of {too_much}", {{"too_much", too_much}}}));
   }
   if (!weights.extra.empty()) {
-    clauses.push_back({"has {extra} too, which is not in the reference's",
-                       {{"extra", named(terms, weights.extra)}}});
+    clauses.push_back(base::render({"has {extra} too, which is not in the reference's",
+                                    {{"extra", named(terms, weights.extra)}}}));
   }
   std::string text;
-  for (const base::Message& clause : clauses) {
-    text += (text.empty() ? "" : " and ") + base::render(clause);
-  }
+  for (const std::string& clause : clauses) text += (text.empty() ? "" : " and ") + clause;
   return base::render({"on {shard} it {clauses}", {{"shard", shard}, {"clauses", text}}});
 }
 

@@ -21,7 +21,7 @@ from ttrace_torch.specification.collectives import effect_of, tensors_in
 from ttrace_torch.specification.complexes import conjugate, leaf_of
 from ttrace_torch.specification.expressions import Expressions, Inexpressible
 from ttrace_torch.specification.graph import MISTAKE, Graph, Value
-from ttrace_torch.specification.nested import asked, listed, local, number_of, values_in
+from ttrace_torch.specification.nested import asked, listed, local, number_of
 from ttrace_torch.specification.operations.table import Call
 from ttrace_torch.specification.outside import constant_of, is_zero
 from ttrace_torch.specification.signature import Signature
@@ -257,8 +257,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.mistakes[f"{signature.operation} has another shape"] += 1
                 value = None
             if value is None:
-                read = [] if signature.draws_alike else values_in(values)
-                value = self.graph.opaque(signature.operation, read, dtype, shape)
+                value = self.graph.opaque(signature.operation, signature.read(values), dtype, shape)
             value = self._shown(tensor, self.make.cast(value, dtype))
             source = given.get(signature.copied) if signature.copied else None
             token = None

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 
 from ttrace_torch.specification import operations  # noqa: F401
+from ttrace_torch.specification.graph import Value
+from ttrace_torch.specification.nested import values_in
 from ttrace_torch.specification.operations.table import TABLE, VIEWS
 
 # Collectives that hand on their argument where one process is the whole group.
@@ -68,8 +70,6 @@ class Signature:
         self.overload: str = schema.overload_name
         self.makes_sizes = self.name in _MAKING_SIZES
         self._chooses = self.name in _CHOOSING
-        # Numbers that are drawn in the shape of a tensor, whose elements do not matter.
-        self.draws_alike = self.name in _DRAWING_ALIKE
         self.shows_otherwise = self.name in _SHOWING_OTHERWISE
         space, _, name = self.name.partition("::")
         self.operation = f"{space}.{name}"
@@ -125,6 +125,11 @@ class Signature:
         if self.name != _INDEXING:
             return self._chooses
         return any(x is not None and x.dtype in _MASKS for x in given["indices"])
+
+    def read(self, values: Mapping[str, Any]) -> list[Value]:
+        """The values that its result follows from: none where numbers are drawn in the shape of a
+        tensor, whose elements do not matter."""
+        return [] if self.name in _DRAWING_ALIKE else values_in(values)
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by name, those not given with their default."""
