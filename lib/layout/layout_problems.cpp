@@ -213,6 +213,11 @@ void check_index(const trace::TensorEntry& entry, const trace::Mesh& mesh, const
     if (std::holds_alternative<trace::Rows>(placed)) {
       throw base::input_error("the index is itself placed by rows over ", *views[a].name);
     }
+    if (std::holds_alternative<trace::Partial>(placed)) {
+      throw base::input_error("the index is a partial ",
+                              reduction_name(std::get<trace::Partial>(placed).reduction), " over ",
+                              *views[a].name, "; every rank has its own row numbers");
+    }
     if (by_rows != cuts(placed)) {
       throw base::input_error("the index is ", by_rows ? "not cut" : "cut", " over ",
                               *views[a].name, ", the tensor is ", by_rows ? "" : "not ",

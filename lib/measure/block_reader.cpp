@@ -158,6 +158,19 @@ void combine(bool maximum, std::span<const double> term, std::span<double> sums)
   }
 }
 
+// Sums wrap around, as those of the runs do. `is_u64`: the bits are those of unsigned numbers.
+void combine_integers(bool maximum, bool is_u64, std::span<const std::int64_t> term,
+                      std::span<std::int64_t> sums) {
+  const auto bits = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (!maximum) {
+      sums[i] = static_cast<std::int64_t>(bits(sums[i]) + bits(term[i]));
+    } else if (is_u64 ? bits(term[i]) > bits(sums[i]) : term[i] > sums[i]) {
+      sums[i] = term[i];
+    }
+  }
+}
+
 }  // namespace
 
 void BlockReader::read(const tensor::Box& box, std::span<double> out) {
@@ -180,8 +193,12 @@ void BlockReader::read(const tensor::Box& box, std::span<double> out) {
 }
 
 void BlockReader::read_integers(const tensor::Box& box, std::span<std::int64_t> out) {
-  // Integers have no partial placement (the manifest refuses it), so there is one term.
   tensor::decode_integers(entry_->dtype, read_term(0, box), out);
+  std::vector<std::int64_t> values(terms_.size() > 1 ? out.size() : 0);
+  for (std::size_t term = 1; term < terms_.size(); ++term) {
+    tensor::decode_integers(entry_->dtype, read_term(term, box), values);
+    combine_integers(combination_->maximum, entry_->dtype == tensor::DType::kUInt64, values, out);
+  }
 }
 
 std::uint64_t BlockReader::bytes_read() const {

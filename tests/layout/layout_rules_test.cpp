@@ -222,8 +222,8 @@ TEST_CASE("numbers of a rule that make no sense are refused") {
   check_refused([&] { ruled(integers, R"({"name": "w", "scale": 2})"); },
                 {"rules.json: /rules/0/scale: a scale on int64"});
   check_refused(
-      [&] { ruled(integers, R"({"name": "w", "placements": {"tp": {"partial": "sum"}}})"); },
-      {"/rules/0/placements/tp", "partial of int64"});
+      [&] { ruled(integers, R"({"name": "w", "placements": {"tp": {"partial": "mean"}}})"); },
+      {"/rules/0/placements/tp", "partial mean of int64"});
 }
 
 TEST_CASE("a layout file of something else is refused") {

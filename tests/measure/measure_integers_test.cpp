@@ -37,6 +37,37 @@ std::uint64_t unequal(const Stored<R>& reference, const Stored<C>& candidate) {
 
 constexpr std::int64_t kLarge = std::int64_t{1} << 53;
 
+// Two ranks' terms of int64 or uint64.
+template <typename T>
+MemoryTrace terms_of(DType dtype, trace::Reduction reduction, const std::vector<T>& first,
+                     const std::vector<T>& second) {
+  MemoryTrace trace(test::make_mesh({{"tp", 2}}));
+  trace::TensorEntry entry = make_entry("w", {first.size()}, trace::Kind::kOutput, dtype);
+  entry.placements = {{"tp", trace::Partial{reduction}}};
+  for (const auto& [rank, values] : {std::pair{0U, first}, {1U, second}}) {
+    std::vector<std::byte> bits(values.size() * sizeof(T));
+    std::memcpy(bits.data(), values.data(), bits.size());
+    trace.put_bits(entry.key, rank, dtype, entry.shape, std::move(bits));
+  }
+  trace.edit().tensors.push_back(entry);
+  return trace;
+}
+
+TEST_CASE("terms of integers are added without rounding, and sums wrap around") {
+  const auto check = [](const MemoryTrace& terms, const auto& whole) {
+    const TensorRef sum{&terms, &terms.manifest().tensors.front()};
+    CHECK(measure(cpu_backend(), whole.ref(), sum, {}).total.unequal == 0);
+  };
+  const std::vector<std::int64_t> first{kLarge, -7, INT64_MAX};
+  const std::vector<std::int64_t> second{1, 3, 1};
+  check(terms_of(DType::kInt64, trace::Reduction::kSum, first, second),
+        Stored<std::int64_t>(DType::kInt64, {kLarge + 1, -4, INT64_MIN}));
+  check(terms_of(DType::kInt64, trace::Reduction::kMax, first, second),
+        Stored<std::int64_t>(DType::kInt64, {kLarge, 3, INT64_MAX}));
+  check(terms_of<std::uint64_t>(DType::kUInt64, trace::Reduction::kMax, {UINT64_MAX, 2}, {1, 3}),
+        Stored<std::uint64_t>(DType::kUInt64, {UINT64_MAX, 3}));
+}
+
 TEST_CASE("integers that round to the same binary64 number are distinguished") {
   const Stored<std::int64_t> reference(DType::kInt64, {kLarge, -kLarge, 5});
   CHECK(unequal(reference, reference) == 0);

@@ -130,12 +130,19 @@ TEST_CASE("only stands alone and within its axis") {
       with_member(R"("held_at": {"dp": [0]}, "placements": {"tp": {"only": 1}})"), "m"));
 }
 
-TEST_CASE("integers are neither reduced nor scaled") {
+TEST_CASE("integers have sums and maxima, no means, and no scale") {
   const auto integers = [](const std::string& more) {
     return manifest_of(tensor_text(R"("dtype": "int64", "shape": [4], )" + more));
   };
-  refuse(integers(R"("placements": {"tp": {"partial": "sum"}})"), "/tensors/0/placements/tp",
-         "partial of int64");
+  refuse(integers(R"("placements": {"tp": {"partial": "mean"}})"), "/tensors/0/placements/tp",
+         "partial mean of int64");
+  for (const char* const word : {"sum", "max"}) {
+    const std::string placed =
+        base::concat(R"("placements": {"tp": {"partial": ")", word, R"("}})");
+    CHECK_NOTHROW(parse_manifest(integers(placed), "m"));
+    refuse(manifest_of(tensor_text(R"("dtype": "bool", "shape": [4], )" + placed)),
+           "/tensors/0/placements/tp", "of bool");
+  }
   refuse(integers(R"("scale": 2)"), "/tensors/0/scale", "a scale on int64");
   CHECK_NOTHROW(parse_manifest(integers(R"("scale": 1)"), "m"));
 }

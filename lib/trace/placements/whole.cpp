@@ -56,9 +56,11 @@ std::string Partial::describe_over(const std::string& axis) const {
 }
 
 std::optional<std::string> Partial::misfit(const PlacedTensor& tensor) const {
-  if (tensor::is_floating(tensor.dtype)) return std::nullopt;
-  return concat("partial of ", tensor::dtype_name(tensor.dtype),
-                "; only floating-point tensors are reduced");
+  const bool counts = tensor.dtype != tensor::DType::kBool && reduction != Reduction::kMean;
+  if (tensor::is_floating(tensor.dtype) || counts) return std::nullopt;
+  return concat("partial ", reduction_name(reduction), " of ", tensor::dtype_name(tensor.dtype),
+                "; integers have sums and maxima, and nothing else is reduced but floating-point "
+                "tensors");
 }
 
 bool Only::is_spelled(const base::JsonCursor& value) { return has_member(value, kKeyword); }
