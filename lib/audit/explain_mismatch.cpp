@@ -1,6 +1,7 @@
 #include "audit/explain_mismatch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <set>
 
@@ -14,6 +15,8 @@
 
 namespace ttrace::audit {
 namespace {
+
+constexpr double kFactorUncertainty = 1e-6;  // relative, of a factor in fp32
 
 class ValueReader : public measure::TensorReader {
  public:
@@ -60,6 +63,21 @@ std::vector<std::uint64_t> ranks_that_stand_out(const measure::Measurement& meas
   }
   if (found == all) return {};
   return {found.begin(), found.end()};
+}
+
+// Of the factor that a script multiplies a loss by: how many times it is what it should be. One
+// number is a multiple of any other, so no other tensor of one element gets such a cause.
+std::vector<answer::Cause> find_factor(const measure::Measurement& measured) {
+  const auto fit = measure::fit_scale(measured.total);
+  if (!fit || fit->scale == 0 || !std::isfinite(fit->scale)) return {};
+  return {
+      answer::cause_of("scaled", "",
+                       {"{multiple} times {reference}",
+                        {{"multiple", localize::describe_factor(fit->scale, kFactorUncertainty)},
+                         {"reference", "what the reference's script multiplies the loss by"}}},
+                       0,
+                       {{"factor", fit->scale},
+                        {"times", localize::shortest_factor(fit->scale, kFactorUncertainty)}})};
 }
 
 comparison::TensorComparison record_of(const trace::TensorEntry& entry) {
@@ -119,6 +137,9 @@ void explain_mismatch(const trace::Source& run, const trace::TensorEntry& entry,
       the_case.result = &own;
       tensor.rejected.clear();
       tensor.causes = localize::find_causes(the_case);
+    }
+    if (tensor.causes.empty() && trace::is_factor_of_loss(entry.key)) {
+      tensor.causes = find_factor(measured);
     }
     auto narrow = find_narrow_sum(run, entry, expected, backend);
     if (!narrow) narrow = find_narrow_coefficients(run, entry, expected);

@@ -69,9 +69,10 @@ std::string describe_one(Kind kind, const std::string& name) {
   if (name.starts_with(trace::kWholeModel)) {
     const std::string rest = name.substr(trace::kWholeModel.size());
     if (rest.empty()) return concat(words_of(kind).one, "the model");
-    // "(model)[labels]": the argument of that name.
-    if (kind == Kind::kInput && rest.size() > 2) {
-      return concat("the model's input ", rest.substr(1, rest.size() - 2));
+    // "(model)[labels]": the argument of that name; "(model)[args][0]": args[0].
+    const std::size_t end = rest.find(']');
+    if (kind == Kind::kInput && end != std::string::npos) {
+      return concat("the model's input ", rest.substr(1, end - 1), rest.substr(end + 1));
     }
   }
   return concat(words_of(kind).one, name);

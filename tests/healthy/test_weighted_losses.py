@@ -65,3 +65,11 @@ def test_gradient_that_is_scaled_behind_the_loss_is_broken(tmp_path):
     run_job(tmp_path, "run.h5", forgotten=True)
     answer = audited(tmp_path)
     assert answer.code == 1 and answer.found[0] == "grad_output 2", answer
+
+
+def test_an_audit_says_how_many_times_a_loss_is_what_it_should_be(tmp_path):
+    even = (4, 4)
+    run_job(tmp_path, "reference.h5", even, specification=tmp_path / "specification.json")
+    run_job(tmp_path, "run.h5", even, wrong=2.0)
+    answer = audited(tmp_path)
+    assert answer.code == 1 and "the gradient of the loss is 2 times" in answer.line, answer

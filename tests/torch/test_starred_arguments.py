@@ -79,4 +79,4 @@ def test_the_arguments_have_one_name_in_both(tmp_path, spoil):
     assert done.returncode == (MATCH if spoil == 1 else DIVERGED), done.stdout + done.stderr
     assert "lacks" not in done.stdout
     if spoil != 1:
-        assert done.stdout.startswith("DIVERGED  the model's input args][x is 101/100 times")
+        assert done.stdout.startswith("DIVERGED  the model's input args[x] is 101/100 times")
