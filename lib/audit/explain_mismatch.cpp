@@ -72,9 +72,8 @@ std::vector<answer::Cause> find_factor(const measure::Measurement& measured) {
   if (!fit || fit->scale == 0 || !std::isfinite(fit->scale)) return {};
   return {
       answer::cause_of("scaled", "",
-                       {"{multiple} times {reference}",
-                        {{"multiple", localize::describe_factor(fit->scale, kFactorUncertainty)},
-                         {"reference", "what the reference's script multiplies the loss by"}}},
+                       {"{multiple} times what the reference's script multiplies the loss by",
+                        {{"multiple", localize::describe_factor(fit->scale, kFactorUncertainty)}}},
                        0,
                        {{"factor", fit->scale},
                         {"times", localize::shortest_factor(fit->scale, kFactorUncertainty)}})};

@@ -123,9 +123,7 @@ class FirstStep {
   }
 
  private:
-  static bool is_gradient(Kind kind) {
-    return kind == Kind::kParamGrad || kind == Kind::kMainGrad;
-  }
+  static bool is_gradient(Kind kind) { return kind == Kind::kParamGrad || kind == Kind::kMainGrad; }
 
   const trace::Manifest& manifest_;
   std::uint64_t number_ = std::numeric_limits<std::uint64_t>::max();
@@ -141,10 +139,20 @@ void check_untrained_parameters(const trace::Source& run,
                                 std::vector<AuditedTensor>& tensors) {
   const FirstStep step(run.manifest());
   if (!step.has_most_of(trained)) return;
+  // A module that was skipped trains nothing, and its output says why.
+  const auto is_broken = [](const AuditCheck& check) {
+    return check.result == CheckResult::kInconsistent;
+  };
+  if (std::ranges::any_of(tensors, [&](const AuditedTensor& tensor) {
+        return std::ranges::any_of(tensor.checks, is_broken);
+      })) {
+    return;
+  }
   const std::vector<std::vector<std::string>>& tied = specification.after_backward.tied;
   for (AuditedTensor& tensor : tensors) {
     const std::string& name = tensor.key.name;
-    if (tensor.key.kind != Kind::kParam || !step.is(tensor.key) || !trained.contains(name)) continue;
+    if (tensor.key.kind != Kind::kParam || !step.is(tensor.key) || !trained.contains(name))
+      continue;
     const bool has_others = std::ranges::any_of(tied, [&](const std::vector<std::string>& names) {
       return std::ranges::find(names, name) != names.end();
     });

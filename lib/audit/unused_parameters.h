@@ -20,8 +20,8 @@ void check_unused_parameters(const trace::Source& run, const std::set<std::strin
                              std::vector<AuditedTensor>& tensors);
 
 // Adds a broken check to every parameter of the first step that gets a gradient in the step of the
-// specification (`trained`) and none in the run, whose module ran, if most others have theirs and
-// nothing says that it was left out.
+// specification (`trained`) and none in the run, whose module ran, if most others have theirs,
+// nothing says that it was left out, and nothing else is broken, which would explain it.
 void check_untrained_parameters(const trace::Source& run,
                                 const specification::Specification& specification,
                                 const std::set<std::string>& trained,

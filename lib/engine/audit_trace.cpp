@@ -204,13 +204,14 @@ class AuditRun {
     }
     if (trained) {
       audit::check_unused_parameters(run_, *trained, options_.execution, out_.tensors);
-      audit::check_untrained_parameters(run_, *specification_, *trained, out_.tensors);
     }
-    const audit::MeasuredRun measured{run_, options_.execution, norms_, std::move(trained),
-                                      specification_};
+    const audit::MeasuredRun measured{run_, options_.execution, norms_, trained, specification_};
     audit::check_main_gradients(measured, out_.tensors);
     audit::check_gradient_norms(measured, out_.tensors);
     audit::check_steps(measured, out_.tensors);
+    if (trained) {
+      audit::check_untrained_parameters(run_, *specification_, *trained, out_.tensors);
+    }
   }
 
   // What only the merge can check, and what it cannot since its machine lacks the files.

@@ -89,7 +89,7 @@ def record_number(step: Step, name: str, value: Number, placements: Placements |
         return
     tensor = _as_tensor(value)
     key = Key(step.number, _HELD + len(step.held), "scalar", name)
-    held = HeldNumber(name, weakref.ref(tensor), _version_of(tensor), place_of(tensor), placements)
+    held = HeldNumber(name, weakref.ref(tensor), version_of(tensor), place_of(tensor), placements)
     step.held.append(held)
     step.recorder.add(key, tensor, placements or {}, observed=False)
     for batch in step.reads.batches_of(held.place):
@@ -121,7 +121,7 @@ def _settle(step: Step, held: HeldNumber, batch: Batch) -> None:
         return
     held.batches.append(batch)
     tensor = held.tensor()
-    if tensor is None or _version_of(tensor) != held.version:
+    if tensor is None or version_of(tensor) != held.version:
         return
     if len(held.batches) == 1 and not isinstance(batch, MicroBatches):
         # Tensors that are stored already get their number when the step ends.
@@ -215,7 +215,7 @@ def _record_inner_factor(step: Step, loss: torch.Tensor, placements: Placements,
             step.recorder.add(key, found.number, {}, observed=False)
 
 
-def _version_of(tensor: torch.Tensor) -> int:
+def version_of(tensor: torch.Tensor) -> int:
     """Changes when the elements are overwritten; 0 where torch does not count."""
     return 0 if tensor.is_inference() else int(tensor._version)
 

@@ -14,6 +14,7 @@ from ttrace_torch.capture.loss_factors import inner_factor
 from ttrace_torch.capture.operations import call_site
 from ttrace_torch.capture.random_draws import DRAW
 from ttrace_torch.capture.records import Key
+from ttrace_torch.capture.step import version_of
 from ttrace_torch.layout.dtensor import storage_of
 from ttrace_torch.specification.complexes import is_complex, of_real, real_of
 from ttrace_torch.specification.expressions import Inexpressible
@@ -124,6 +125,8 @@ class Marks:
         self._loss = loss_name(names)
         self._originals = originals or {}
         self._microbatch: int | None = None
+        # How often each buffer had been changed in place before the step.
+        self._versions: dict[Place, int] = {}
 
     def __call__(
         self, key: Key, tensor: torch.Tensor, accumulate: bool, several: bool = False
@@ -310,15 +313,16 @@ class Marks:
             self.found["param_after_step", name, 0] = mark
 
     def forget_written_buffers(self) -> None:
-        """Forgets the elements of buffers that the step has written: they were the state at its
-        beginning, and the next micro-batch finds another state."""
+        """Forgets the elements of buffers that the step has written, behind its backward too: they
+        were the state at its beginning, and the next micro-batch or step finds another state."""
         for name, module in self.names.modules.items():
             for local, tensor in module._buffers.items():
                 place = ("buffer", local if name == ROOT else f"{name}.{local}", 0)
                 mark = self.found.get(place)
                 if mark is None or tensor is None:
                     continue
-                if self._held(tensor, self._recorder.value(tensor)) != mark.value:
+                written = version_of(tensor) != self._versions.get(place)
+                if written or self._held(tensor, self._recorder.value(tensor)) != mark.value:
                     self.found[place] = mark._replace(elements=None)
 
     def _know(self, name: str, tensor: torch.Tensor, is_buffer: bool) -> None:
@@ -329,7 +333,10 @@ class Marks:
         with recorder.resting():
             if not known and is_buffer:
                 elements = elements_of(original, MOST_OF_BUFFER)
-            if not known and not tensor.is_complex():
+            # A number that a later step may change is no constant, as the bias of a router that
+            # begins with zeros; elements can be forgotten.
+            varies = elements is not None and tensor.is_floating_point()
+            if not known and not tensor.is_complex() and not varies:
                 value = constant_of(original, recorder.make, 0 if is_buffer else MOST)
         if value is not None:
             recorder.storages.adopt(tensor, value)
@@ -337,6 +344,7 @@ class Marks:
             value = self._held(tensor, recorder.value(tensor))
             mark = Mark(value, self._token(tensor), value.dtype, value.shape)
             self.found["buffer", name, 0] = mark._replace(elements=elements)
+            self._versions["buffer", name, 0] = version_of(tensor)
 
     def _found_in(self, key: Key) -> dict[Place, Mark] | None:
         """The marked tensors that stand with that of a key; None for a number of the step."""
