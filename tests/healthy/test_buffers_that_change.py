@@ -1,5 +1,6 @@
 """A buffer that the training loop changes behind the optimizer's step, as the bias by which a
-router balances its experts: the next step computes with other numbers than the specification has."""
+router balances its experts: the next step computes with other numbers than the specification
+has."""
 
 from __future__ import annotations
 
