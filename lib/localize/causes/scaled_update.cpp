@@ -14,7 +14,7 @@ namespace {
 constexpr double kMostLeftOfUpdate = 0.1;  // of the difference, that a factor may leave
 constexpr double kOffFactor = 1e-3;
 constexpr std::uint64_t kFewestOfDecay = 32;  // elements
-constexpr double kMostOffRatio = 1e-3;     // relative, of a ratio of norms
+constexpr double kMostOffRatio = 1e-3;        // relative, of a ratio of norms
 
 // Null where the run of a side lacks it.
 const comparison::TensorComparison* record_of(const Case& the_case, trace::Kind kind) {
@@ -67,12 +67,13 @@ Cause parts_scaled(const Case& the_case, const measure::StepDifference& steps, d
     const double factor = part.rr > 0 ? 1 + part.rd / part.rr : 1;
     const double uncertainty = part.rr > 0 ? std::sqrt(part.left_by_factor() / part.rr) : 0;
     if (std::abs(factor - 1) <= std::max(kOffFactor, uncertainty)) continue;
-    wrong.push_back(base::render({"{multiple} times the reference's on {ranks} ({elements} of "
-                                  "{all} elements)",
-                                  {{"multiple", describe_factor(factor, uncertainty)},
-                                   {"ranks", layout::describe_ranks(parts[i].ranks)},
-                                   {"elements", part.elements},
-                                   {"all", steps.total.elements}}}));
+    wrong.push_back(
+        base::render({"{multiple} times the reference's on {ranks} ({elements} of "
+                      "{all} elements)",
+                      {{"multiple", describe_factor(factor, uncertainty)},
+                       {"ranks", layout::describe_ranks(parts[i].ranks)},
+                       {"elements", part.elements},
+                       {"all", steps.total.elements}}}));
   }
   std::string text;
   for (std::size_t i = 0; i < wrong.size() && i < base::kShown.names; ++i) {
@@ -84,8 +85,7 @@ Cause parts_scaled(const Case& the_case, const measure::StepDifference& steps, d
                   {"its update is {parts}, and right elsewhere (what is left: "
                    "{left_of_difference} of the difference)",
                    {{"parts", text}, {"left_of_difference", left / error}}},
-                  relative_to_reference(the_case, left),
-                  {{"parts", text}});
+                  relative_to_reference(the_case, left), {{"parts", text}});
 }
 
 }  // namespace
@@ -127,8 +127,7 @@ std::vector<Cause> find_scaled_update(const Case& the_case) {
                      {"its update differs by {times} times the parameter, as another weight decay "
                       "makes it (what is left: {left_of_difference} of the difference)",
                       {{"times", times}, {"left_of_difference", left_by_decay / error}}},
-                     relative_to_reference(the_case, left_by_decay),
-                     {{"decay", times}})};
+                     relative_to_reference(the_case, left_by_decay), {{"decay", times}})};
   }
   reject(the_case, "scaled", left);
   return {};
