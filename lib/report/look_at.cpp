@@ -36,7 +36,7 @@ const std::vector<LookAt>& look_at_lines() {
        "Megatron-LM 673", "P4"},
       {"scaled", Phase::kBackward, "", "*loss*",
        "what the loss is multiplied by before its backward, and what gradients are divided by "
-       "later",
+       "later; a loss that every rank holds whole under DDP is recorded with tt.Partial(\"mean\")",
        "Megatron-LM 906", "P3", Needs::kNothing},
       {"scaled", Phase::kBackward, "pp", "*",
        "a division by the number of micro-batches on every pipeline stage", "DeepSpeed d99a6429",

@@ -30,7 +30,8 @@ def mistakes_at_trace(job: TracedJob, watch: Watch | None) -> Iterator[str]:
     if trained and not held:
         yield (
             "the optimizer holds none of the model's parameters, so its step changes nothing of "
-            "the model; make it after the model has been wrapped, sharded and moved"
+            "the model; make it after the model has been wrapped, sharded and moved, or say "
+            "parameter.main_param = copy where it updates wider copies"
         )
     elif trained - held:
         yield (
