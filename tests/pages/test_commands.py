@@ -44,6 +44,7 @@ OUTPUTS = {
     "tt.Layout(": "tests/by_hand/test_page.py",
     "tracer = tt.trace(": "tests/by_hand/test_suggestions.py",
     "these layouts fit the reference": "tests/by_hand/test_suggestions.py",
+    "# ranges[name]: of each rank": "tests/torch/test_updates_by_hand.py",
     "a trace of many ranks": "tests/conformance",
     "parts on 2 of 3 nodes": "tests/torch/test_ray.py",
     "/step_<6 digits>": "tests/conformance",
