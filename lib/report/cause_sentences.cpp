@@ -24,8 +24,7 @@ const std::vector<SentenceTemplate>& sentence_templates() {
       {"scaled",
        "{whose} {members?is|are} {times} times what {members?it|they} should be[, {of_axis}][, "
        "{place}]"},
-      {"scaled_update",
-       "{whose} {members?is|are} {parts}, and right elsewhere[, {place}]"},
+      {"scaled_update", "{whose} {members?is|are} {parts}, and right elsewhere[, {place}]"},
       {"scaled_update",
        "{whose} {members?differs|differ} by {decay} times the parameter, as another weight decay "
        "makes it[, {place}]"},
