@@ -56,7 +56,8 @@ scripts() { shellcheck --external-sources --exclude=SC2119 "${shell[@]}"; }
 # The compile commands may be GCC's, whose warning flags clang does not all know.
 tidy() {
   printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 4 \
-    clang-tidy-16 -p "$build" --quiet --extra-arg=-Wno-unknown-warning-option 2>/dev/null
+    clang-tidy-16 -p "$build" --quiet --extra-arg=-Wno-unknown-warning-option \
+      --extra-arg=-Wno-unused-command-line-argument 2>/dev/null
 }
 
 headers() { python3 tests/architecture/check_headers.py "$build"; }

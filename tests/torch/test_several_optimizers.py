@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from process_groups import run_ranks
-from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
+from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, run_ttrace
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from trace_reading import SCHEMAS, Trace
@@ -191,6 +191,17 @@ def test_gradients_that_the_other_left_are_named(tmp_path, how):
     done = audited(tmp_path)
     assert done.returncode == DIVERGED, done.stdout + done.stderr
     assert "critic" in done.stdout.splitlines()[0]
+
+
+@pytest.mark.parametrize("lost", ["generator", "critic"])
+def test_an_optimizer_that_makes_no_step_is_found(tmp_path, lost):
+    reference(tmp_path)
+    run_ranks(RANKS, train_rank, tmp_path / "run", {"lost": lost})
+    done = compared(tmp_path)
+    assert done.returncode == DIVERGED, done.stdout + done.stderr
+    assert lost in done.stdout.splitlines()[0]
+    done = audited(tmp_path)
+    assert done.returncode == INCONCLUSIVE, done.stdout + done.stderr
 
 
 def test_a_turn_without_a_number_is_not_accused(tmp_path):
