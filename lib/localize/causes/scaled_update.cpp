@@ -57,10 +57,10 @@ Cause whole_scaled(const Case& the_case, double factor, double uncertainty, doub
                   {{"factor", factor}, {"times", shortest_factor(factor, uncertainty)}});
 }
 
-// Of steps that are multiples of the reference's, each part's of its own.
-Cause parts_scaled(const Case& the_case, const measure::StepDifference& steps, double left) {
-  const auto* const gradient = record_of(the_case, trace::Kind::kMainGrad);
-  const std::vector<measure::RankBoxes> parts = comparison::parts_of(*gradient);
+// Of steps that are multiples of the reference's, each of `parts` by a factor of its own.
+// `steps.parts` must be of these.
+Cause parts_scaled(const Case& the_case, const measure::StepDifference& steps,
+                   const std::vector<measure::RankBoxes>& parts, double left) {
   std::vector<std::string> wrong;
   for (std::size_t i = 0; i < steps.parts.size(); ++i) {
     const measure::StepSums& part = steps.parts[i];
@@ -100,10 +100,11 @@ std::vector<Cause> find_scaled_update(const Case& the_case) {
   if (before == nullptr) return {};
   // The ranks that update a part hold its gradient, while all may hold what was updated.
   const auto* const gradient = record_of(the_case, trace::Kind::kMainGrad);
+  const std::vector<measure::RankBoxes> parts =
+      gradient == nullptr ? std::vector<measure::RankBoxes>{} : comparison::parts_of(*gradient);
   const measure::StepDifference steps = measure::difference_of_steps(
       {the_case.related->reference(*before), the_case.reference, std::nullopt},
-      {the_case.related->candidate(*before), the_case.candidate, std::nullopt},
-      gradient == nullptr ? std::vector<measure::RankBoxes>{} : comparison::parts_of(*gradient));
+      {the_case.related->candidate(*before), the_case.candidate, std::nullopt}, parts);
   const measure::StepSums& total = steps.total;
   if (!(total.rr > 0) || !std::isfinite(total.cc)) return {};
   const double error = std::sqrt(total.dd);
@@ -120,7 +121,10 @@ std::vector<Cause> find_scaled_update(const Case& the_case) {
     if (std::abs(factor) < kMostLeftOfUpdate * kMostLeftOfUpdate) return {};
     return {whole_scaled(the_case, factor, left / std::sqrt(total.rr), left, error)};
   }
-  if (explains_update(left_by_parts)) return {parts_scaled(the_case, steps, left_by_parts)};
+  // With a single part the whole was measured, whatever the gradient's parts are.
+  if (steps.parts.size() > 1 && explains_update(left_by_parts)) {
+    return {parts_scaled(the_case, steps, parts, left_by_parts)};
+  }
   if (explains_update(left_by_decay) && total.elements >= kFewestOfDecay) {
     const double times = steps.along_parameter / steps.parameter;
     return {cause_of(the_case, "scaled_update", "",
