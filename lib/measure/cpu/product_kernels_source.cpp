@@ -62,14 +62,15 @@ inline __attribute__((always_inline)) void add_rows(std::uint64_t k, const doubl
 const ProductKernels TTRACE_PRODUCTS = {
     [](std::uint64_t k, const double* a, const double* b, double* c) {
       for (std::uint64_t j = 0; j < kPanelColumns; j += TTRACE_COLUMNS) {
-        add_columns<TTRACE_COLUMNS>(k, a, b + j, c + j);
+        // Without terms there may be no operands.
+        add_columns<TTRACE_COLUMNS>(k, a, k == 0 ? b : b + j, c + j);
       }
     },
     [](std::uint64_t k, const double* a, std::int64_t row_stride, std::int64_t column_stride,
        const double* b, double* c) {
       for (std::uint64_t i = 0; i < kThinRows; i += TTRACE_ROWS) {
-        add_rows<TTRACE_ROWS>(k, a + static_cast<std::int64_t>(i) * row_stride, row_stride,
-                              column_stride, b, c + i * kThinColumns);
+        const double* rows = k == 0 ? a : a + static_cast<std::int64_t>(i) * row_stride;
+        add_rows<TTRACE_ROWS>(k, rows, row_stride, column_stride, b, c + i * kThinColumns);
       }
     }};
 

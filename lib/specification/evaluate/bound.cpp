@@ -28,7 +28,9 @@ double total(const std::vector<double>& values) {
 // The number of independent values in the spread of `elements` elements.
 std::uint64_t freedom_of(std::uint64_t elements, double spread, double spread_fourth) {
   if (!(spread_fourth > 0)) return elements;
-  const double effective = std::min(spread * spread / spread_fourth, static_cast<double>(elements));
+  const double effective = spread * spread / spread_fourth;
+  // Of spreads beyond binary64 the quotient is no number.
+  if (!(effective < static_cast<double>(elements))) return elements;
   return std::max<std::uint64_t>(static_cast<std::uint64_t>(effective), 1);
 }
 
