@@ -170,7 +170,7 @@ void ManifestMerge::add_tensor(std::uint64_t rank, trace::TensorEntry entry) {
   const tensor::DType computed_in = entry.computed_in.value_or(entry.dtype);
   const auto [known, fresh] = known_tensors_.emplace(entry.key, tensors_.size());
   if (fresh) {
-    tensors_.push_back({std::move(entry), computed_in, {rank}});
+    tensors_.push_back({std::move(entry), computed_in, {rank}, {}});
     return;
   }
   Tensor& tensor = tensors_[known->second];
@@ -183,6 +183,14 @@ void ManifestMerge::add_tensor(std::uint64_t rank, trace::TensorEntry entry) {
   if (contradiction_ && contradiction_->tensor != known->second) return;
   auto difference = entry_difference(tensor.entry, entry);
   if (!difference) return;
+  if (tensor.entry.shape != entry.shape) {
+    // Shards may be uneven, which all ranks together tell.
+    tensor::Shape shape = std::exchange(entry.shape, tensor.entry.shape);
+    if (!entry_difference(tensor.entry, entry)) {
+      tensor.other_shapes.emplace(rank, std::move(shape));
+      return;
+    }
+  }
   if (!contradiction_) contradiction_ = Contradiction{known->second, *std::move(difference), {}};
   contradiction_->others.push_back(rank);
 }
@@ -214,6 +222,48 @@ void ManifestMerge::require_one_run() const {
                             " on no mesh of the run (", describe_meshes(whole_.meshes),
                             "); is a file of another run in the folder? Move it away");
   }
+}
+
+ShapesByRank ManifestMerge::shapes_of(const Tensor& tensor) {
+  ShapesByRank shapes = tensor.other_shapes;
+  for (const std::uint64_t rank : tensor.ranks) shapes.emplace(rank, tensor.entry.shape);
+  return shapes;
+}
+
+void ManifestMerge::merge_uneven_shards() {
+  // What rows have needs the index as its ranks said it.
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i].entry.key.kind == trace::Kind::kIndex) {
+      indices.push_back(i);
+    } else {
+      merge_uneven_shards_of(i);
+    }
+  }
+  for (const std::size_t i : indices) merge_uneven_shards_of(i);
+}
+
+void ManifestMerge::merge_uneven_shards_of(std::size_t i) {
+  Tensor& tensor = tensors_[i];
+  const trace::Rows* rows = rows_placement(tensor.entry);
+  const bool is_index = tensor.entry.key.kind == trace::Kind::kIndex;
+  if (tensor.other_shapes.empty() && rows == nullptr && !is_index) return;
+  const trace::Mesh& mesh = whole_.meshes.at(tensor.entry.mesh);
+  ShapesByRank shapes = shapes_of(tensor);
+  if (rows != nullptr && rows->labels) {
+    const auto index = known_tensors_.find(trace::index_key(tensor.entry.key, rows->index));
+    if (index != known_tensors_.end()) {
+      const Tensor& listed = tensors_[index->second];
+      take_extent_of_index(tensor.entry, *rows, mesh, listed.entry, shapes_of(listed), shapes);
+    }
+  }
+  if (set_whole_extents(tensor.entry, mesh, shapes) || contradiction_) return;
+  if (tensor.other_shapes.empty()) return;
+  const tensor::Shape& other = tensor.other_shapes.begin()->second;
+  EntryDifference difference{"shape", tensor::to_string(tensor.entry.shape),
+                             tensor::to_string(other)};
+  contradiction_ = Contradiction{i, std::move(difference), {}};
+  for (const auto& [rank, shape] : tensor.other_shapes) contradiction_->others.push_back(rank);
 }
 
 void ManifestMerge::require_no_contradiction() const {
@@ -248,6 +298,7 @@ void ManifestMerge::merge_tensors() {
 MergedManifest ManifestMerge::finish() {
   if (ranks_.empty()) throw base::input_error("no rank has a part of the manifest");
   require_one_run();
+  merge_uneven_shards();
   require_no_contradiction();
   merge_tensors();
   whole_.run = run_.facts();

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "layout/manifest_merge_uneven.h"
 #include "trace/manifest.h"
 
 namespace ttrace::layout {
@@ -103,6 +104,7 @@ class ManifestMerge {
     trace::TensorEntry entry;
     tensor::DType computed_in;
     std::vector<std::uint64_t> ranks;
+    ShapesByRank other_shapes;  // of ranks that say another than `entry`
   };
   struct Contradiction {
     std::size_t tensor = 0;
@@ -112,6 +114,9 @@ class ManifestMerge {
 
   void add_tensor(std::uint64_t rank, trace::TensorEntry entry);
   void require_one_run() const;
+  static ShapesByRank shapes_of(const Tensor& tensor);
+  void merge_uneven_shards();
+  void merge_uneven_shards_of(std::size_t i);
   void require_no_contradiction() const;
   void merge_tensors();
 

@@ -22,10 +22,7 @@ bool has(const std::vector<Value>& list, const Value& value) {
 }
 
 bool goes_by_rows(const trace::TensorEntry& entry) {
-  return entry.key.kind == trace::Kind::kIndex ||
-         std::any_of(entry.placements.begin(), entry.placements.end(), [](const auto& placement) {
-           return std::holds_alternative<trace::Rows>(placement.second);
-         });
+  return entry.key.kind == trace::Kind::kIndex || rows_placement(entry) != nullptr;
 }
 
 // Removes the values that `other` lacks.

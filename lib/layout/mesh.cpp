@@ -78,6 +78,13 @@ std::string describe_meshes(const std::map<std::string, trace::Mesh>& meshes) {
   return text;
 }
 
+const trace::Rows* rows_placement(const trace::TensorEntry& entry) {
+  for (const auto& [axis, placement] : entry.placements) {
+    if (const auto* rows = std::get_if<trace::Rows>(&placement)) return rows;
+  }
+  return nullptr;
+}
+
 const trace::Placement& placement_on(const trace::TensorEntry& entry, const std::string& axis) {
   static const trace::Placement kReplicate = trace::Replicate{};
   const auto found = entry.placements.find(axis);

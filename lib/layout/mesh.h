@@ -37,6 +37,9 @@ std::string describe_meshes(const std::map<std::string, trace::Mesh>& meshes);
 // The placement on an axis: replicated where the entry gives none.
 const trace::Placement& placement_on(const trace::TensorEntry& entry, const std::string& axis);
 
+// How a tensor is placed by rows; null if it is not.
+const trace::Rows* rows_placement(const trace::TensorEntry& entry);
+
 // A mesh axis as one tensor sees it.
 struct AxisView {
   const std::string* name = nullptr;

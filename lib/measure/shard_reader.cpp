@@ -20,13 +20,6 @@ void decode(const StoredValues& values, std::span<double> out) {
 
 namespace {
 
-const trace::Rows* rows_of(const trace::TensorEntry& entry) {
-  for (const auto& [axis, placement] : entry.placements) {
-    if (const auto* rows = std::get_if<trace::Rows>(&placement)) return rows;
-  }
-  return nullptr;
-}
-
 const trace::TensorEntry& index_entry(const trace::Source& source, const trace::TensorKey& key) {
   for (const trace::TensorEntry& entry : source.manifest().tensors) {
     if (entry.key == key) return entry;
@@ -47,16 +40,64 @@ std::vector<std::int64_t> rank_numbers(const trace::Source& source, const trace:
   return numbers;
 }
 
+// The places that the labels of an index give to rows of a dimension of `extent`.
+class LabelledRows {
+ public:
+  LabelledRows(const trace::Source& source, const trace::TensorEntry& index,
+               const trace::Mesh& mesh, std::uint64_t extent)
+      : source_(source), index_(index), mesh_(mesh) {
+    for (const layout::Block& block : layout::plan_layout(index, mesh).blocks) {
+      const auto numbers = rank_numbers(source, index, mesh, block.terms[0].ranks[0]);
+      labels_.insert(labels_.end(), numbers.begin(), numbers.end());
+    }
+    std::sort(labels_.begin(), labels_.end());
+    const auto twice = std::adjacent_find(labels_.begin(), labels_.end());
+    if (twice != labels_.end()) {
+      throw base::input_error(
+          index.key.name, ": the label ", *twice,
+          " is listed twice; give every row of the whole tensor one of its own, "
+          "such as token * choices + choice");
+    }
+    if (!labels_.empty() && labels_.front() < 0) {
+      throw base::input_error(index.key.name, ": the label ", labels_.front(),
+                              " is negative; rows with padding are placed by their numbers");
+    }
+    if (labels_.size() != extent) {
+      throw base::input_error(index.key.name, ": lists ", labels_.size(), " rows, of ", extent,
+                              " that the tensor has");
+    }
+  }
+
+  std::vector<std::int64_t> of(std::uint64_t rank) const {
+    std::vector<std::int64_t> numbers = rank_numbers(source_, index_, mesh_, rank);
+    for (std::int64_t& number : numbers) {
+      const auto place = std::lower_bound(labels_.begin(), labels_.end(), number);
+      number = static_cast<std::int64_t>(place - labels_.begin());
+    }
+    return numbers;
+  }
+
+ private:
+  const trace::Source& source_;
+  const trace::TensorEntry& index_;
+  const trace::Mesh& mesh_;
+  std::vector<std::int64_t> labels_;  // ascending
+};
+
 }  // namespace
 
 layout::Plan resolved_plan(const trace::Source& source, const trace::TensorEntry& entry) {
   const trace::Mesh& mesh = source.manifest().meshes.at(entry.mesh);
-  const trace::Rows* rows = rows_of(entry);
+  const trace::Rows* rows = layout::rows_placement(entry);
   if (rows == nullptr) return layout::plan_layout(entry, mesh);
   const trace::TensorEntry& index = index_entry(source, trace::index_key(entry.key, rows->index));
   try {
-    return layout::plan_layout(
-        entry, mesh, [&](std::uint64_t rank) { return rank_numbers(source, index, mesh, rank); });
+    if (!rows->labels) {
+      return layout::plan_layout(
+          entry, mesh, [&](std::uint64_t rank) { return rank_numbers(source, index, mesh, rank); });
+    }
+    const LabelledRows places(source, index, mesh, entry.shape[rows->dim]);
+    return layout::plan_layout(entry, mesh, [&](std::uint64_t rank) { return places.of(rank); });
   } catch (const base::InputError& error) {
     throw error.in(base::concat(source.path(), ": ", to_string(entry.key)));
   }

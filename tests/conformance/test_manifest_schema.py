@@ -148,6 +148,10 @@ BROKEN: dict[str, tuple[tuple, Any]] = {
         (*TENSOR, "placements", "tp"),
         {"rows": {"dim": 0, "index": ""}},
     ),
+    "rows by labels or not": (
+        (*TENSOR, "placements", "tp"),
+        {"rows": {"dim": 0, "index": "rows", "labels": False}},
+    ),
     "rows by a list": ((*TENSOR, "placements", "tp"), {"rows": [0, 1]}),
     "micro-batches as a list": ((*TENSOR, "microbatches"), [0, 1]),
     "the sum of no micro-batch": ((*TENSOR, "microbatches"), {"sum": []}),

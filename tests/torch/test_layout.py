@@ -75,7 +75,7 @@ def incomplete(trace):
     return trace.manifest["run"].get("incomplete", [])
 
 
-def test_uneven_shards_need_the_whole_extent(tmp_path):
+def test_uneven_shards(tmp_path):
     whole = torch.arange(7.0)
     shards = list(whole.chunk(3))
     assert [len(shard) for shard in shards] == [3, 3, 1]
@@ -94,8 +94,11 @@ def test_uneven_shards_need_the_whole_extent(tmp_path):
     misfit = record(tmp_path / "x", mesh, {"tp": Shard(0, size=7)}, shards)
     [lacking] = [e for e in incomplete(misfit) if e["tensors"] == "*/*/output/part/*/*"]
     assert lacking["ranks"] == [1] and "this rank holds [2], but [7]" in lacking["reason"]
+    # All together know what each rank does not.
+    trace = record(tmp_path / "own", mesh, {"tp": Shard(0)}, whole.chunk(3))
+    np.testing.assert_array_equal(trace.value("output", "part", microbatch=0), whole)
     # Ranks that contradict each other leave out the tensor, not the manifest.
-    apart = record(tmp_path / "y", mesh, {"tp": Shard(0)}, whole.chunk(3))
+    apart = record(tmp_path / "y", mesh, {}, whole.chunk(3))
     assert ("output", "part", 0, 0, 0) not in apart.entries
     assert any("Shard(dim, size=...)" in e["reason"] for e in incomplete(apart))
 

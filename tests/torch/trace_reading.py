@@ -149,6 +149,9 @@ class Trace:
                 key = ("index", name, entry["step"], entry.get("microbatch"), entry.get("call", 0))
                 part = self.local(self.entries[key], rank)
                 found[name] = np.zeros(0, np.int64) if part is None else part
+                whole = self.merged(self.entries[key])
+                if placement["rows"].get("labels"):
+                    found[name] = np.searchsorted(np.sort(whole), found[name])
         return found
 
     def check_complete(self):

@@ -12,15 +12,20 @@ bool Rows::is_spelled(const base::JsonCursor& value) { return has_member(value, 
 Rows Rows::parse(const base::JsonCursor& value) {
   value.allow_keys({kKeyword});
   const base::JsonCursor object = value.require(kKeyword);
-  object.allow_keys({"dim", "index"});
+  object.allow_keys({"dim", "index", "labels"});
   const base::JsonCursor index = object.require("index");
   Rows rows{object.require("dim").as_count(), index.as_string()};
   if (const auto problem = name_problem(rows.index)) throw index.error(*problem);
+  if (const auto labels = object.find("labels")) {
+    rows.labels = labels->as_bool();
+    if (!rows.labels) throw labels->error("false is said by leaving it out");
+  }
   return rows;
 }
 
 std::string Rows::json() const {
-  return concat("{\"rows\":{\"dim\":", dim, ",\"index\":", base::json_string(index), "}}");
+  return concat("{\"rows\":{\"dim\":", dim, ",\"index\":", base::json_string(index),
+                labels ? ",\"labels\":true" : "", "}}");
 }
 
 std::string Rows::describe() const { return concat("rows of dimension ", dim, " by ", index); }

@@ -10,13 +10,15 @@ namespace ttrace::trace {
 // Start of a range of rows that are padding: the rank has them, the tensor does not.
 inline constexpr std::uint64_t kPadding = ~std::uint64_t{0};
 
-// The rank's rows of dimension `dim` are those that its shard of the tensor `index` names.
+// The rank's rows of dimension `dim` are those that its shard of the tensor `index` names: by their
+// numbers, or with `labels` by numbers of any size, whose order is that of the rows.
 struct Rows {
   static constexpr std::string_view kKeyword = "rows";
   static constexpr Sharing kSharing = Sharing::kShards;
 
   std::uint64_t dim = 0;
   std::string index;
+  bool labels = false;
 
   bool operator==(const Rows&) const = default;
 

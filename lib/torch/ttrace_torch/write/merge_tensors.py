@@ -12,6 +12,7 @@ from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.layout.placements import Flat, Only, from_json, kind_of
 from ttrace_torch.write import manifest
 from ttrace_torch.write.merge_run import Requested
+from ttrace_torch.write.merge_uneven import Entries, index_of, with_whole_extents
 
 
 class Contradiction(NamedTuple):
@@ -46,13 +47,25 @@ def merge_tensors(
     merged = []
     for entries in held.values():
         try:
-            merged.append(_merge_entries(entries, meshes, requested))
+            mesh = meshes[entries[min(entries)].get("mesh", "")]
+            index = _index_of(entries[min(entries)], held)
+            whole = with_whole_extents(entries, index, mesh)
+            merged.append(_merge_entries(whole, meshes, requested))
         except TraceError as error:
             if contradictions is None:
                 raise
             name = manifest.id_of(entries[min(entries)])
             contradictions.append(Contradiction(name, sorted(entries), str(error)))
     return manifest.sorted_tensors(merged)
+
+
+def _index_of(entry: Mapping[str, Any], held: Mapping[tuple[Any, ...], Entries]) -> Entries:
+    """The ranks' entries of the index that a tensor placed by rows names; none for another one."""
+    name = index_of(entry)
+    if name is None:
+        return {}
+    key = {k: v for k, v in entry.items() if k in ("step", "microbatch", "call")}
+    return held.get(manifest.key_of({**key, "kind": "index", "name": name}), {})
 
 
 def _merge_entries(

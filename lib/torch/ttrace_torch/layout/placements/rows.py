@@ -17,12 +17,14 @@ class Rows(DimPlacement):
     """The tensor `index` lists which rows of dimension `dim` a rank holds.
 
     index: name given to `Tracer.index`, in the same micro-batch.
-    size: number of rows of the whole tensor, which a rank cannot compute.
+    size: number of rows of the whole tensor, if the index lists their places in it, or padding.
+        Without it the numbers are labels: the whole tensor has the rows that the ranks of the axis
+        list together, in the order of their labels.
     """
 
     dim: int
     index: str
-    size: int
+    size: int | None = None
 
     json_member = "rows"
 
@@ -30,7 +32,8 @@ class Rows(DimPlacement):
         check_name(self.index, "index")
 
     def to_json(self) -> dict[str, Any]:
-        return {"rows": {"dim": self.dim, "index": self.index}}
+        labels = {"labels": True} if self.size is None else {}
+        return {"rows": {"dim": self.dim, "index": self.index, **labels}}
 
     def local_ranges(self, extents: Sequence[int], ranks: int, index: int) -> list[Ranges]:
         raise TraceError(
@@ -43,4 +46,7 @@ class Rows(DimPlacement):
         return list(extents)
 
     def whole_extents(self, local: Sequence[int], ranks: int) -> list[int]:
-        return list(local)
+        """As if all ranks had as many rows; where they do not, the merge of the ranks adds up."""
+        whole = list(local)
+        whole[self.dim] *= ranks
+        return whole
