@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "judge/fallback_rule.h"
 
 namespace ttrace::judge {
 namespace {
@@ -28,16 +29,23 @@ class Judge {
         constants_(constants),
         rounding_of_zeros_(rounding_of_zeros(total, epsilon)),
         own_rounding_(own_rounding),
+        rms_unless_noisy_(estimate.norm() > 0 || total.finite == 0
+                              ? 0
+                              : measure::reference_norm(total) /
+                                    std::sqrt(static_cast<double>(total.finite))),
         noise_of_all_(judge::noise_of_all(estimate)) {}
 
   SliceNoise noise_of(const Slice& slice) const { return noise_within(estimate_, slice.boxes); }
 
   void add_slice(const Slice& slice, const SliceNoise& noise, std::uint64_t elements) {
     if (elements == 0 || !std::isfinite(slice.difference_norm)) return;
-    const NoisySlice part{noise.norm, estimate_.norms.size(), slice.reference_norm, elements,
-                          std::min(freedom(noise, elements), kMostFreedomOfSlice)};
+    const NoisySlice part{noise.norm, estimate_.norms.size(), reference_of(slice, elements),
+                          elements, std::min(freedom(noise, elements), kMostFreedomOfSlice)};
     const double own = own_rounding_within(slice.boxes);
     NoiseConstants constants = constants_;
+    // As for a whole tensor that no noise reaches.
+    if (noise.norm == 0)
+      constants.floor = std::max(constants.floor, unreached_floor(epsilon_, part));
     if (slice.reference_norm == 0 && noise.norm == 0) {
       constants.absolute = std::max(constants.absolute, rounding_of_zeros_);
     }
@@ -57,7 +65,7 @@ class Judge {
     wider.quantum = std::max(wider.quantum, wider.element_quantum);
     // The largest difference was chosen among all elements, so the small sample factor is that of
     // the whole tensor.
-    const NoisySlice part{estimate_.largest_value(), estimate_.norms.size(), slice.reference_norm,
+    const NoisySlice part{estimate_.largest_value(), estimate_.norms.size(), reference_of(slice, 1),
                           elements, freedom(noise_of_all_, elements)};
     double largest = 0;
     for (const double one : own_rounding_) largest = std::max(largest, std::abs(one));
@@ -178,11 +186,21 @@ class Judge {
     return std::sqrt(square);
   }
 
+  // What ε is a share of. Where noise does not say how far the terms of a small value are rounded,
+  // that is at least the usual size of as many values: a healthy -0.003 among values of 0.1, which
+  // no noise reached, was off by 2^-25.
+  double reference_of(const Slice& slice, std::uint64_t elements) const {
+    return std::max(slice.reference_norm,
+                    rms_unless_noisy_ * std::sqrt(static_cast<double>(elements)));
+  }
+
   const NoiseEstimate& estimate_;
   double epsilon_;
   NoiseConstants constants_;
   double rounding_of_zeros_;
   const std::vector<double>& own_rounding_;
+  // The root mean square of the reference where no noise run changes the tensor; else 0.
+  double rms_unless_noisy_;
   SliceNoise noise_of_all_;
   SliceJudgement judgement_;
 };

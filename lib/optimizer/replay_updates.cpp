@@ -175,11 +175,16 @@ std::optional<comparison::FinishedReplay> known_replay(comparison::Checkpoint& w
   return known;
 }
 
+// Why a parameter that no optimizer holds, and that has moved, is left to the other rules.
+constexpr const char* kMovedOtherwise = "no optimizer holds it, and the reference changes it too";
+
 struct Update {
   const UpdatePlan* plan = nullptr;
   TensorComparison* result = nullptr;
   std::optional<comparison::FinishedReplay> known;
   std::string problem;
+  std::optional<comparison::FinishedReplay> broken =
+      std::nullopt;                  // until the reference's is known
   std::unique_ptr<UpdateWork> work;  // while it is replayed
 };
 
@@ -200,7 +205,42 @@ void finish(Update& update, comparison::FinishedReplay finished, comparison::Che
     const comparison::Finished entry{update.result->key, finished};
     update.known ? work.record_again(entry) : work.record(entry);
   }
+  if (finished.problem.empty() && !is_healthy(finished.measured)) {
+    update.broken = std::move(finished);
+    return;
+  }
   update.problem = adopt_if_sound(*update.plan, std::move(finished), *update.result);
+}
+
+// Judges the updates that are not as replayed. A parameter that no optimizer holds must not move,
+// unless the loop moves it in the reference too, as a slow copy of others.
+void judge_broken(const trace::Source& reference, const trace::Source& candidate,
+                  const measure::Backend& backend, const std::vector<TensorComparison>& results,
+                  std::vector<Update>& updates) {
+  std::vector<std::size_t> moved;
+  for (const Update& update : updates) {
+    // A run that is judged by itself is no reference, and nobody moves a number to what is none.
+    if (update.broken && update.plan->step.hyperparameters.algorithm == Algorithm::kNone &&
+        update.broken->measured.total.nonfinite_different == 0 && &reference != &candidate) {
+      moved.push_back(update.result - results.data());
+    }
+  }
+  const std::map<std::size_t, UpdatePlan> own = plan_own_replays(reference, results, moved);
+  for (Update& update : updates) {
+    if (!update.broken) continue;
+    const auto plan = own.find(update.result - results.data());
+    try {
+      if (plan != own.end() && plan->second.problem.empty() &&
+          !is_as_planned(plan->second, backend)) {
+        update.problem = kMovedOtherwise;
+        continue;
+      }
+    } catch (const base::InputError&) {
+      // The reference's part of the comparison says so.
+    }
+    update.problem =
+        adopt_if_sound(*update.plan, *std::exchange(update.broken, std::nullopt), *update.result);
+  }
 }
 
 // Replays once every update that has work, and finishes those that need not be repeated. If `hooks`
@@ -255,8 +295,8 @@ ReplayedUpdates replay_updates(const trace::Source& reference, const trace::Sour
   comparison::FinishedChecks checks(candidate);
   std::vector<Update> updates;
   for (const auto& [i, plan] : plans) {
-    updates.push_back(
-        {&plan, &results[i], known_replay(work, checks, results[i], plan), plan.problem, nullptr});
+    updates.push_back({&plan, &results[i], known_replay(work, checks, results[i], plan),
+                       plan.problem, std::nullopt, nullptr});
   }
   for (Update& update : updates) {
     if (update.plan->unreadable) {
@@ -271,6 +311,7 @@ ReplayedUpdates replay_updates(const trace::Source& reference, const trace::Sour
   }
   replay_all(updates, execution, work, hooks);
   replay_all(updates, execution, work, hooks);  // those that are to be repeated
+  judge_broken(reference, candidate, *execution.backend, results, updates);
   for (Update& update : updates) {
     if (update.work) {
       comparison::mark_interrupted(*update.result);

@@ -342,6 +342,22 @@ std::vector<UpdatePlan> plan_with_zero_gradients(
   return plans;
 }
 
+std::map<std::size_t, UpdatePlan> plan_own_replays(
+    const trace::Source& reference, const std::vector<comparison::TensorComparison>& results,
+    const std::vector<std::size_t>& which) {
+  if (which.empty()) return {};
+  UpdatePlanner planner(reference, reference, {});
+  std::map<std::size_t, UpdatePlan> plans;
+  for (const std::size_t i : which) {
+    comparison::Pair pair;
+    pair.key = results[i].key;
+    pair.reference = results[i].reference;
+    pair.candidate = results[i].reference;
+    plans.emplace(i, planner.plan(pair));
+  }
+  return plans;
+}
+
 std::map<std::size_t, UpdatePlan> plan_replays(
     const trace::Source& reference, const trace::Source& candidate,
     const std::vector<comparison::TensorComparison>& results) {

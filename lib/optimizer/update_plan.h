@@ -30,6 +30,12 @@ std::map<std::size_t, UpdatePlan> plan_replays(
     const trace::Source& reference, const trace::Source& candidate,
     const std::vector<comparison::TensorComparison>& results);
 
+// Returns the replays of the reference's own updates in `which` of the results, by the settings and
+// values that it recorded itself.
+std::map<std::size_t, UpdatePlan> plan_own_replays(
+    const trace::Source& reference, const std::vector<comparison::TensorComparison>& results,
+    const std::vector<std::size_t>& which);
+
 // Returns the replays of `param_after_step` tensors of a run whose parameters got no gradient, as
 // if the optimizer were given gradients of zeros.
 std::vector<UpdatePlan> plan_with_zero_gradients(

@@ -274,12 +274,21 @@ def test_a_frozen_parameter_must_not_move(tmp_path: Path, moves: bool) -> None:
     after = recorded.tensors[0, "param", "norm.weight"].clone()
     after[3] *= 1 + (2**-22 if moves else 0)
     frozen.tensors[0, "param_after_step", "norm.weight"] = after
-    report = compare(tmp_path, frozen, frozen)
+    still = Recorded(dict(frozen.tensors), groups)
+    still.tensors[0, "param_after_step", "norm.weight"] = recorded.tensors[
+        0, "param", "norm.weight"
+    ]
+    report = compare(tmp_path, still, frozen)
     result = updated(report, "norm.weight")[0]
     assert result["rule"] == "replay"
     assert result["replay"]["optimizer"] == "no update"
     assert result["outcome"] == ("diverged" if moves else "match")
     assert report["verdict"] == result["outcome"]
+    # What moves in the reference too, the loop moves, as a slow copy.
+    (tmp_path / "both").mkdir()
+    result = updated(compare(tmp_path / "both", frozen, frozen), "norm.weight")[0]
+    assert result["outcome"] == "match"
+    assert result["rule"] == ("fallback" if moves else "replay")
 
 
 def test_a_nan_diverges_unless_the_optimizer_makes_one(tmp_path: Path) -> None:

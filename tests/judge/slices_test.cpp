@@ -117,6 +117,23 @@ TEST_CASE("a single element is held against the farthest of the noise runs") {
   CHECK(found.found.front().boxes.front().origin == tensor::Shape{7, 9});
 }
 
+TEST_CASE("a small value that no noise reaches is judged by the size of the others") {
+  NoiseEstimate none = even_noise();
+  for (double& norm : none.norms) norm = 0;
+  none.cells.clear();
+  none.largest.assign(none.largest.size(), 0);
+  // Among ones, a value of 0.001 that cancels: it was rounded as they were.
+  const auto with_one = [&none](double error) {
+    Measurement measurement = measured([error](std::uint64_t row, std::uint64_t column) {
+      return row == 7 && column == 9 ? error : 0;
+    });
+    measurement.total.largest = measure::Extreme{error, 1e-3, 1e-3 + error, {7, 9}};
+    return judge_slices(measurement, none, kEpsilon, {});
+  };
+  CHECK(with_one(3 * kEpsilon).beyond == 0);
+  CHECK(with_one(100 * kEpsilon).beyond >= 1);
+}
+
 TEST_CASE("noise that is not finite leaves no part to judge") {
   NoiseEstimate estimate = even_noise();
   estimate.norms[1] = std::numeric_limits<double>::infinity();

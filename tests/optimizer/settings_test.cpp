@@ -1,5 +1,7 @@
 #include "optimizer/settings.h"
 
+#include <algorithm>
+
 #include "engine/compare_traces.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
@@ -14,6 +16,10 @@ using test::MemoryTrace;
 using trace::Kind;
 using Pairs = std::vector<SettingPair>;
 
+// Of the gradients of both parameters, and of one.
+constexpr double kNorm = 6.324555320336759;
+constexpr double kNormOfOne = 4.47213595499958;
+
 // Two parameters that an SGD step of lr 0.5 updates.
 struct Run {
   double lr = 0.5;
@@ -27,12 +33,14 @@ struct Run {
   MemoryTrace made() const {
     MemoryTrace trace;
     for (const std::string& name : names) {
-      const double step = takes_the_step ? 0.5 : 0;
+      const double norm = clipped_by.empty() ? kNorm : kNormOfOne;
+      const double clip = std::min(1.0, clip_norm.value_or(2 * norm) / (norm + 1e-6));
+      const double step = takes_the_step ? 0.5 * clip : 0;
       trace.put(make_entry(name, {2}, Kind::kParam), {1, 2});
       trace.put(make_entry(name, {2}, Kind::kMainGrad), {4, 2});
       trace.put(make_entry(name, {2}, Kind::kParamAfterStep), {1 - step * 4, 2 - step * 2});
     }
-    trace.put(make_entry("grad_norm", {1}, Kind::kGradNorm), {6.324555320336759});
+    trace.put(make_entry("grad_norm", {1}, Kind::kGradNorm), {kNorm});
     trace::OptimizerGroup group;
     group.type = "sgd";
     group.numbers = {{"lr", lr}, {"momentum", momentum}, {"updates", 1}};
