@@ -327,6 +327,24 @@ std::vector<Pair> pair_traces(const Side& reference, const Side& candidate,
   return pairs;
 }
 
+namespace {
+
+// Whether the two differ in the number of rows of one module's value, and neither number is a
+// multiple of the other, as it is where a layout lacks an axis.
+bool rows_may_be_routed(const Pair& pair) {
+  const tensor::Shape& reference = pair.reference->shape;
+  const tensor::Shape& candidate = pair.candidate->shape;
+  const bool of_module = pair.key.kind == trace::Kind::kInput ||
+                         pair.key.kind == trace::Kind::kOutput ||
+                         pair.key.kind == trace::Kind::kGradOutput;
+  if (!of_module || reference.size() != candidate.size() || reference.size() < 2) return false;
+  const auto [r, c] = std::pair(reference[0], candidate[0]);
+  return std::equal(reference.begin() + 1, reference.end(), candidate.begin() + 1) && r != 0 &&
+         c != 0 && r % c != 0 && c % r != 0;
+}
+
+}  // namespace
+
 std::string incomparable_reason(const Pair& pair) {
   const layout::View& reference = *pair.reference;
   const layout::View& candidate = *pair.candidate;
@@ -334,7 +352,10 @@ std::string incomparable_reason(const Pair& pair) {
       tensor::is_floating(reference.dtype) == tensor::is_floating(candidate.dtype);
   if (reference.shape != candidate.shape || !same_class) {
     return base::render(
-        {"reference {reference}, candidate {candidate}",
+        {rows_may_be_routed(pair) ? "reference {reference}, candidate {candidate}; if a router "
+                                    "deals out the rows, tt.Rows "
+                                    "in the layout says which a rank has"
+                                  : "reference {reference}, candidate {candidate}",
          {{"reference", describe_type(reference)}, {"candidate", describe_type(candidate)}}});
   }
   return "";

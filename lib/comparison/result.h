@@ -184,6 +184,8 @@ struct CompareReport {
   std::vector<KinkFlips> kinks;      // in the order of the data flow
   GrowthWithoutNoise growth;
   std::vector<trace::Kind> kinds_in_neither;  // kinds of a training step that neither trace has
+  // What neither run could record, or was told to leave out, so that nothing of it is compared.
+  std::vector<trace::Incomplete> left_out_by_both;
   // Steps whose update a loss scaler skipped in both runs, since gradients were infinite;
   // ascending.
   std::vector<std::uint64_t> skipped_steps;

@@ -161,6 +161,17 @@ std::vector<trace::Kind> kinds_in_neither(const trace::Manifest& reference,
   return kinds;
 }
 
+std::vector<trace::Incomplete> left_out_by_both(const trace::Manifest& reference,
+                                                const trace::Manifest& candidate) {
+  std::set<std::string_view> theirs;
+  for (const trace::Incomplete& one : candidate.run.incomplete) theirs.insert(one.tensors);
+  std::vector<trace::Incomplete> both;
+  for (const trace::Incomplete& one : reference.run.incomplete) {
+    if (theirs.contains(one.tensors)) both.push_back(one);
+  }
+  return both;
+}
+
 std::string unrecorded_main_gradients(const trace::Manifest& reference,
                                       const trace::Manifest& candidate) {
   using trace::Kind;

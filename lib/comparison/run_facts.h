@@ -53,6 +53,10 @@ std::vector<std::string> run_warnings(const trace::Source& reference,
 std::vector<trace::Kind> kinds_in_neither(const trace::Manifest& reference,
                                           const trace::Manifest& candidate);
 
+// Returns the reference's entries of `run.incomplete` about tensors that the candidate's name, too.
+std::vector<trace::Incomplete> left_out_by_both(const trace::Manifest& reference,
+                                                const trace::Manifest& candidate);
+
 // Returns why no gradient that an optimizer consumed was checked, or empty: neither run has a main
 // gradient, though one has raw gradients or an optimizer and was not told to leave them out.
 std::string unrecorded_main_gradients(const trace::Manifest& reference,

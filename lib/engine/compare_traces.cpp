@@ -136,6 +136,8 @@ class CompareRun {
     out_.common = options_.common;
     out_.kinds_in_neither =
         comparison::kinds_in_neither(reference_.manifest(), candidate_.manifest());
+    out_.left_out_by_both =
+        comparison::left_out_by_both(reference_.manifest(), candidate_.manifest());
     out_.skipped_steps =
         comparison::steps_skipped_in_both(reference_.manifest(), candidate_.manifest());
     for (const trace::Source* run : noise_runs_) out_.noise_runs.push_back(run->path());

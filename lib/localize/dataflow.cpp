@@ -159,6 +159,61 @@ void find_dependencies(const std::vector<FlowNode>& nodes,
   }
 }
 
+// Of optimizers that take turns in a step, some update parameters before later micro-batches run
+// with them: what these compute follows from the main gradient and the updated value, and no
+// gradient that comes later is in the main gradient.
+void follow_updates_within_steps(const std::vector<FlowNode>& nodes, Dataflow& flow) {
+  using Place = std::tuple<std::uint64_t, Kind, std::string_view>;
+  std::map<Place, std::size_t> updates;
+  std::map<std::uint64_t, std::uint64_t> first;  // step -> the order of its first main gradient
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const trace::TensorKey& key = nodes[i].key;
+    if (key.kind != Kind::kMainGrad && key.kind != Kind::kParamAfterStep) continue;
+    updates.emplace(Place{key.step, key.kind, key.name}, i);
+    if (key.kind == Kind::kParamAfterStep || !nodes[i].order) continue;
+    const auto known = first.emplace(key.step, *nodes[i].order).first;
+    known->second = std::min(known->second, *nodes[i].order);
+  }
+  const auto is_before = [&nodes](std::size_t a, std::size_t b) {
+    return nodes[a].order && nodes[b].order && *nodes[a].order < *nodes[b].order &&
+           *nodes[a].rank_group == *nodes[b].rank_group;
+  };
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const trace::TensorKey& key = nodes[i].key;
+    const auto begun = first.find(key.step);
+    if (begun == first.end() || !nodes[i].order || *nodes[i].order < begun->second) continue;
+    std::vector<std::size_t>& needs = flow.depends_on[i];
+    if (key.kind == Kind::kMainGrad) {
+      std::erase_if(needs, [&](std::size_t d) {
+        return nodes[d].key.kind == Kind::kParamGrad && is_before(i, d);
+      });
+    } else if (key.kind == Kind::kLoss ||
+               (needs.empty() && (key.kind == Kind::kInput || key.kind == Kind::kGradOutput ||
+                                  key.kind == Kind::kParamGrad))) {
+      // Nobody knows what it was made from: the data flow is that of the first micro-batch.
+      for (const auto& [place, d] : updates) {
+        const auto& [step, kind, name] = place;
+        if (step == key.step && kind == Kind::kMainGrad && is_before(d, i)) needs.push_back(d);
+      }
+      std::sort(needs.begin(), needs.end());
+      needs.erase(std::unique(needs.begin(), needs.end()), needs.end());
+    } else if (key.kind == Kind::kOutput) {
+      std::vector<std::size_t> updated;
+      for (const std::size_t d : needs) {
+        if (nodes[d].key.kind != Kind::kParam) continue;
+        const auto gradient = updates.find({key.step, Kind::kMainGrad, nodes[d].key.name});
+        if (gradient == updates.end() || !is_before(gradient->second, i)) continue;
+        updated.push_back(gradient->second);
+        const auto after = updates.find({key.step, Kind::kParamAfterStep, nodes[d].key.name});
+        if (after != updates.end()) updated.push_back(after->second);
+      }
+      needs.insert(needs.end(), updated.begin(), updated.end());
+      std::sort(needs.begin(), needs.end());
+      needs.erase(std::unique(needs.begin(), needs.end()), needs.end());
+    }
+  }
+}
+
 }  // namespace
 
 Dataflow build_dataflow(const std::vector<FlowNode>& nodes,
@@ -166,6 +221,7 @@ Dataflow build_dataflow(const std::vector<FlowNode>& nodes,
   Dataflow flow;
   flow.from_modules = !modules.empty();
   find_dependencies(nodes, modules, flow);
+  follow_updates_within_steps(nodes, flow);
   order_and_cut_cycles(nodes, flow);
   return flow;
 }

@@ -21,6 +21,7 @@ bool spreads(Outcome outcome) { return judge::is_bad(outcome) && outcome != Outc
 std::vector<std::size_t> bad_downstream(const std::vector<std::vector<std::size_t>>& dependants,
                                         const std::vector<Outcome>& outcomes,
                                         const std::vector<std::size_t>& members) {
+  const bool stops_at_match = outcomes[members.front()] == Outcome::kIncomparable;
   std::set<std::size_t> seen(members.begin(), members.end());
   std::vector<std::size_t> pending = members;
   std::vector<std::size_t> found;
@@ -29,6 +30,7 @@ std::vector<std::size_t> bad_downstream(const std::vector<std::vector<std::size_
     pending.pop_back();
     for (const std::size_t next : dependants[node]) {
       if (!seen.insert(next).second) continue;
+      if (stops_at_match && outcomes[next] == Outcome::kMatch) continue;
       pending.push_back(next);
       if (judge::is_bad(outcomes[next])) found.push_back(next);
     }
@@ -66,12 +68,17 @@ Frontier find_frontier(const std::vector<FlowNode>& nodes, const Dataflow& flow,
                        const std::vector<bool>& own) {
   std::vector<std::vector<std::size_t>> dependants(nodes.size());
   std::vector<bool> downstream(nodes.size(), false);  // of something bad
+  // Downstream of what cannot be compared, up to what agrees again: only the description of that
+  // may be wrong, and nothing behind what agrees comes from it.
+  std::vector<bool> behind(nodes.size(), false);
   // Downstream of something that may make replicas differ: a wrong value is the same on all.
   std::vector<bool> may_conflict(nodes.size(), false);
   for (const std::size_t node : flow.topological_order) {
     for (const std::size_t d : open_dependencies(nodes, flow, equal_bits, node)) {
       dependants[d].push_back(node);
-      if (downstream[d] || spreads(outcomes[d])) downstream[node] = true;
+      const bool incomparable = outcomes[d] == Outcome::kIncomparable;
+      if (downstream[d] || (spreads(outcomes[d]) && !incomparable)) downstream[node] = true;
+      if (incomparable || (behind[d] && outcomes[d] != Outcome::kMatch)) behind[node] = true;
       if (may_conflict[d] || (spreads(outcomes[d]) && outcomes[d] != Outcome::kDiverged)) {
         may_conflict[node] = true;
       }
@@ -92,7 +99,8 @@ Frontier find_frontier(const std::vector<FlowNode>& nodes, const Dataflow& flow,
   const auto is_own = [&own](std::size_t node) -> bool { return !own.empty() && own[node]; };
   const auto is_explained = [&](std::size_t node) -> bool {
     if (is_own(node)) return false;
-    return outcomes[node] == Outcome::kReplicaConflict ? may_conflict[node] : downstream[node];
+    if (outcomes[node] == Outcome::kReplicaConflict) return may_conflict[node];
+    return downstream[node] || behind[node];
   };
   Frontier frontier;
   std::set<Group> reported;

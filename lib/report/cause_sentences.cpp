@@ -33,6 +33,9 @@ const std::vector<SentenceTemplate>& sentence_templates() {
        "{place}]"},
       {"wrong_order", "{whose} {members?has|have} its parts in another order: {order}[, {place}]"},
       {"wrong_order",
+       "{whose} {members?has|have} all {rows} rows along dimension {dim} in another order[ "
+       "within each of {parts} ranks][, {place}]"},
+      {"wrong_order",
        "{whose} {members?was|were} made with the {chunks} chunks of an operand in the order "
        "{chunk_order}[, {place}]"},
       {"duplicated_shard",

@@ -34,7 +34,8 @@ const std::vector<CauseWords>& cause_words() {
       {"wrong_order",
        "It holds the right blocks in another order: chunks were gathered or cut in the order of "
        "other ranks.",
-       "input and output of the module, which show on which side of it the order changes"},
+       "input and output of the module, which show on which side of it the order changes; if a "
+       "router sends the rows, tt.Rows says which they are"},
       {"duplicated_shard", "A block stands twice, in its own place and in that of another.", ""},
       {"wrong_slice",
        "A rank has a part of the tensor that is no rank's own: it was cut at another offset.", ""},

@@ -93,6 +93,30 @@ void add_kinds_in_neither(const comparison::CompareReport& report, Clauses& clau
   clauses.add_of_run("kinds_in_neither", kDoubt, "neither run has {kinds}", {{"kinds", kinds}});
 }
 
+// "(model)[1] · output" of the glob "*/*/output/(model)[1]/*/*"; another glob as it is.
+std::string of_glob(const std::string& glob) {
+  constexpr std::string_view kHead = "*/*/";
+  constexpr std::string_view kTail = "/*/*";
+  if (!glob.starts_with(kHead) || !glob.ends_with(kTail)) return glob;
+  const std::size_t kind = kHead.size();
+  const std::size_t name = glob.find('/', kind);
+  const std::size_t end = glob.size() - kTail.size();
+  if (name >= end) return glob;
+  return base::concat(glob.substr(name + 1, end - name - 1), " · ", glob.substr(kind, name - kind));
+}
+
+void add_left_out_by_both(const comparison::CompareReport& report, Clauses& clauses) {
+  const std::vector<trace::Incomplete>& both = report.left_out_by_both;
+  if (both.empty()) return;
+  const std::uint64_t more = both.size() - 1;
+  clauses.add_of_run("left_out_by_both", kDoubt,
+                     more == 0 ? "both runs left out {first} ({reason})"
+                               : "both runs left out {first} ({reason}) and {more} more",
+                     {{"first", of_glob(both.front().tensors)},
+                      {"reason", brief_reason(both.front().reason, "")},
+                      {"more", more}});
+}
+
 void add_left_out(const comparison::CompareReport& report, Clauses& clauses) {
   if (!report.left_out) return;
   const comparison::LeftOut& left_out = *report.left_out;
@@ -208,6 +232,7 @@ std::vector<Clause> coverage_clauses(const comparison::CompareReport& report) {
                    coverage.not_recorded_by_reference, clauses);
   add_other_implementation(coverage.other_implementation, clauses);
   add_kinds_in_neither(report, clauses);
+  add_left_out_by_both(report, clauses);
   clauses.add("below_noise_floor", kUnchecked, coverage.below_noise_floor,
               "{count} below the noise floor");
   clauses.add("not_judged", kUnchecked, coverage.not_judged, "{count} not judged");

@@ -129,7 +129,20 @@ answer::Cause cause_told_of(const comparison::CompareReport& report, const Findi
   for (const std::size_t f : group.findings) {
     if (!report.findings[f].causes.empty()) all.push_back(&report.findings[f].causes.front());
   }
-  return with_all_factors(report.findings[group.shown].causes.front(), all);
+  answer::Cause told = with_all_factors(report.findings[group.shown].causes.front(), all);
+  const auto differs = [&told](const answer::Cause* one) {
+    const auto* const which = value_of<std::string>(told, "which");
+    const auto* const other = value_of<std::string>(*one, "which");
+    return which != nullptr && other != nullptr && *which != *other;
+  };
+  if (std::ranges::any_of(all, differs)) {
+    const comparison::ComparedFinding& shown = report.findings[group.shown];
+    for (auto& [name, value] : told.values) {
+      if (name != "which") continue;
+      value = concat(std::get<std::string>(value), " in ", report.results[shown.result].key.name);
+    }
+  }
+  return told;
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ const std::vector<LookAt>& look_at_lines() {
        Needs::kEmbedding},
       {"mask_or_rows", Phase::kBackward, "", "*",
        "the random state that recomputation restores: another dropout mask", "torchtitan e347b1e5",
-       "G13", Needs::kNothing},
+       "G13", Needs::kOtherZeros},
       {"lower_precision", Phase::kSynchronisation, "", "*",
        "the type in which gradients are reduced", "DeepSpeed dd3690c5", "G15"},
       {"non_finite", Phase::kForward, "", "*",
@@ -117,6 +117,9 @@ bool is_met(Needs needs, const answer::Finding& finding, const trace::TensorKey&
     case Needs::kClipping:
       return std::ranges::any_of(finding.causes.front().values,
                                  [](const auto& value) { return value.first == "clipped_by"; });
+    case Needs::kOtherZeros:
+      return std::ranges::any_of(finding.causes.front().values,
+                                 [](const auto& value) { return value.first == "vanished"; });
     case Needs::kEmbedding:
       return ranks && is_embedding(finding, shown);
     case Needs::kNarrowProducts:

@@ -20,6 +20,7 @@ enum class Needs {
   kClipping,        // a cause that names the norm that clipped
   kEmbedding,       // a module that looks rows up, on several ranks
   kNarrowProducts,  // a precision of 8 bits
+  kOtherZeros,      // a cause by which other elements are zero
 };
 
 struct LookAt {

@@ -256,6 +256,32 @@ TEST_CASE("a scalar is downstream of what went wrong before it") {
   CHECK(flow.depends_on.back().size() == 1);
 }
 
+TEST_CASE("what runs behind an update in its step follows from the update, and not the reverse") {
+  const std::vector<trace::Module> modules{test::make_module("a", {})};
+  std::vector<trace::Module> with_weight = modules;
+  with_weight[0].params = {"a.weight"};
+  const std::vector<FlowNode> nodes{at(0, make_node(Kind::kParam, "a.weight")),
+                                    at(1, make_node(Kind::kOutput, "a", 0)),
+                                    at(2, make_node(Kind::kParamGrad, "a.weight", 0)),
+                                    at(3, make_node(Kind::kMainGrad, "a.weight")),
+                                    at(4, make_node(Kind::kInput, "a", 1)),
+                                    at(5, make_node(Kind::kOutput, "a", 1)),
+                                    at(6, make_node(Kind::kParamGrad, "a.weight", 1)),
+                                    at(7, make_node(Kind::kParamAfterStep, "a.weight"))};
+  const Dataflow flow = build_dataflow(nodes, with_weight);
+  CHECK(is_sound(nodes, flow));
+  const auto has = [&](std::size_t node, std::size_t d) {
+    const std::vector<std::size_t>& needs = flow.depends_on[node];
+    return std::find(needs.begin(), needs.end(), d) != needs.end();
+  };
+  CHECK_FALSE(has(1, 3));
+  CHECK(has(3, 2));
+  CHECK_FALSE(has(3, 6));
+  CHECK(has(4, 3));
+  CHECK(has(5, 3));
+  CHECK(has(5, 7));
+}
+
 TEST_CASE("holders are the coordinates that hold the tensor, however that is said") {
   trace::TensorEntry entry = ttrace::test::make_entry("a", {2});
   const auto holders = [&entry] { return rank_group(*layout::view_of(entry)); };

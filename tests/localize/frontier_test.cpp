@@ -137,9 +137,18 @@ TEST_CASE("outcomes that are not bad start nothing") {
 TEST_CASE("a tensor of another shape is a finding, and what follows from it is downstream") {
   Run run;
   run.set("output:layer.norm1@0", judge::Outcome::kIncomparable);
-  run.set("loss:loss@0", judge::Outcome::kDiverged);
+  run.set("input:layer.attn@0", judge::Outcome::kNotRecorded);
+  run.set("output:layer.attn@0", judge::Outcome::kDiverged);
   CHECK(run.firsts() == Names{"output:layer.norm1@0"});
   CHECK(run.frontier().downstream == 1);
+}
+
+TEST_CASE("what agrees behind another shape lets nothing through") {
+  Run run;
+  run.set("output:layer.norm1@0", judge::Outcome::kIncomparable);
+  run.set("loss:loss@0", judge::Outcome::kDiverged);
+  CHECK(run.firsts() == Names{"output:layer.norm1@0", "loss:loss@0"});
+  CHECK(run.frontier().downstream == 0);
 }
 
 TEST_CASE("nothing follows from what the candidate alone has, and it is told last") {

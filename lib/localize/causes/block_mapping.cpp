@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kMostBlocks = 64;
 // Up to this many slices, each slice is also tried as a block of its own.
-constexpr std::uint64_t kMostSingleSlices = 256;
+constexpr std::uint64_t kMostSingleSlices = 2048;
 // Where there are more blocks than this, each must have at least as many elements.
 constexpr std::uint64_t kFewestElementsOfBlock = 8;
 // Several blocks are alike if the second nearest is not this many times as far, squared.
@@ -55,19 +55,27 @@ struct Guess {
   double left2 = 0;  // estimated
 };
 
-// Nothing if a block that moved is like several blocks of the reference.
+// Nothing if a block that moved is like several blocks of the reference. `twins`: of several that
+// are equal to it, as the rows of a token that a router sends to two experts, each is taken once.
 std::optional<Guess> guess(const std::vector<SliceSums>& slices, const NearBlocks& near_blocks,
-                           std::uint64_t count, double small2) {
+                           std::uint64_t count, double small2, bool twins) {
   const std::vector<std::vector<std::size_t>> near = near_blocks.find(count);
   const std::uint64_t length = slices.size() / count;
+  const double small = small2 / static_cast<double>(count);
+  std::vector<bool> taken(count, false);
+  for (std::uint64_t i = 0; twins && i < count; ++i) {
+    taken[i] = block_distance(slices, length, i, i) <= small;
+  }
   Guess made;
   for (std::uint64_t i = 0; i < count; ++i) {
     double best = std::numeric_limits<double>::infinity();
     double second = best;
     std::size_t at = 0;
     const double own = block_distance(slices, length, i, i);
+    std::optional<std::size_t> free;  // equal to it, and not taken
     for (const std::size_t j : near[i]) {
       const double distance = j == i ? own : block_distance(slices, length, i, j);
+      if (!free && distance <= small && !taken[j]) free = j;
       if (distance < best) {
         second = best;
         best = distance;
@@ -76,11 +84,13 @@ std::optional<Guess> guess(const std::vector<SliceSums>& slices, const NearBlock
         second = std::min(second, distance);
       }
     }
-    if (own <= best + small2 / static_cast<double>(count)) {
+    if (own <= best + small) {
       at = i;
       best = own;
-    } else if (second <= kFewestTimesFarther * best + small2 / static_cast<double>(count)) {
-      return std::nullopt;
+    } else if (second <= kFewestTimesFarther * best + small) {
+      if (!twins || !free) return std::nullopt;
+      at = *free;
+      taken[at] = true;
     }
     made.source.push_back(at);
     made.left2 += best;
@@ -149,8 +159,9 @@ std::optional<BlockMapping> find_block_mapping(const Case& the_case, bool permut
     if (slices.empty()) continue;
     const NearBlocks near_blocks(slices, the_case.backend);
     for (const std::uint64_t count : block_counts(shape[dim], elements)) {
-      const auto guessed =
-          guess(slices, near_blocks, count, std::min(allowed * allowed, profile->d2 / 16));
+      const double small2 = std::min(allowed * allowed, profile->d2 / 16);
+      const bool twins = permutation && count == shape[dim] && count > kFewestElementsOfBlock;
+      const auto guessed = guess(slices, near_blocks, count, small2, twins);
       if (!guessed || is_identity(guessed->source)) continue;
       BlockMapping mapping{dim, guessed->source, std::sqrt(guessed->left2)};
       if (mapping.is_permutation() != permutation) continue;

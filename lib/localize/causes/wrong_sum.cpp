@@ -22,7 +22,7 @@ constexpr std::size_t kMostShards = 1024;
 // How near a weight must be to 0 to count as 0, and to the right weight to count as right.
 constexpr double kNone = 0.02;
 // A fit over fewer elements for each term proves nothing.
-constexpr std::uint64_t kElementsPerTerm = 8;
+constexpr std::uint64_t kElementsPerTerm = 4;
 
 // Sums over the elements of some tensors x_0, x_1, ... and y.
 struct FitSums {
@@ -115,8 +115,23 @@ std::string axis_between(const trace::Mesh& mesh, const std::set<std::uint64_t>&
   return "";
 }
 
-// The raw gradients of the same parameter: one per micro-batch, and per coordinate of an axis over
-// which it is a sum.
+// The main gradient of the step before: what a buffer that is not zeroed adds to.
+std::optional<Term> earlier_main_gradient(const Case& the_case) {
+  const trace::TensorKey& key = the_case.result->key;
+  for (const auto* record :
+       the_case.related->alike(trace::Kind::kMainGrad, the_case.result->shape)) {
+    if (record->key.name != key.name || record->key.step + 1 != key.step) continue;
+    if (record->candidate == nullptr) return std::nullopt;
+    return Term{the_case.related->candidate(*record),
+                base::render({"the main gradient of step {step}", {{"step", record->key.step}}}),
+                "",
+                {}};
+  }
+  return std::nullopt;
+}
+
+// The raw gradients of the same parameter (one per micro-batch, and per coordinate of an axis over
+// which it is a sum), and its main gradient of the step before.
 std::vector<Term> terms_of(const Case& the_case) {
   std::vector<Term> terms;
   const trace::TensorKey& key = the_case.result->key;
@@ -144,6 +159,8 @@ std::vector<Term> terms_of(const Case& the_case) {
     }
     if (!split) terms.push_back({whole, microbatch, "", {}});
   }
+  if (terms.empty()) return {};
+  if (auto earlier = earlier_main_gradient(the_case)) terms.push_back(*std::move(earlier));
   if (terms.size() < 2 || terms.size() > kMostTerms) return {};
   for (Term& term : terms) term.ranks = ranks_with(term.tensor);
   return terms;
