@@ -1,4 +1,4 @@
-"""Runs the trainer of lib/torch/docs/sharded_by_hand.md, as it is or with a bug edited into it."""
+"""Runs the trainers of the pages of lib/torch/docs, as they are or with a bug edited into them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import sys
+from math import prod
 from pathlib import Path
 
 import torch
@@ -13,12 +14,12 @@ import torch.multiprocessing as multiprocessing
 
 import ttrace_torch.collector  # noqa: F401  imported once here, instead of in every forked process
 
-PAGE = Path(__file__).resolve().parents[2] / "lib" / "torch" / "docs" / "sharded_by_hand.md"
+PAGES = Path(__file__).resolve().parents[2] / "lib" / "torch" / "docs"
 
 
-def trainer() -> str:
+def trainer(page: str = "sharded_by_hand") -> str:
     """The page's first block of Python."""
-    return re.search(r"```python\n(.*?)```", PAGE.read_text(), re.S)[1]
+    return re.search(r"```python\n(.*?)```", (PAGES / f"{page}.md").read_text(), re.S)[1]
 
 
 def edited(source: str, *edits: tuple[str, str]) -> str:
@@ -29,14 +30,16 @@ def edited(source: str, *edits: tuple[str, str]) -> str:
     return source
 
 
-def train(source: str, out: Path, dp: int = 1, tp: int = 1, sp: int = 0, **settings: str) -> str:
-    """Trains in dp · tp forked processes. Returns what they wrote to stderr."""
-    ranks = dp * tp
+def train(source: str, out: Path, sp: int = 0, **settings: int | str) -> str:
+    """Trains in dp · tp · pp · ep forked processes. Returns what they wrote to stderr."""
+    sizes = {axis: int(settings.pop(axis, 1)) for axis in ("dp", "tp", "pp", "ep")}
+    ranks = prod(sizes.values())
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]).step()  # imports what a first step needs
-    said = {"DP": dp, "TP": tp, "SP": sp, "TTRACE_OUT": out, "TTRACE_STEPS": 0, **settings}
+    axes = {axis.upper(): size for axis, size in {**sizes, "sp": sp}.items()}
+    said = {**axes, "TTRACE_OUT": out, "TTRACE_STEPS": 0, **settings}
     errors = out.with_name(out.name + ".stderr")
     started = multiprocessing.start_processes(
         _rank, (ranks, port, source, said, errors), nprocs=ranks, join=False, start_method="fork"

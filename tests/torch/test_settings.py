@@ -307,3 +307,18 @@ def test_a_stage_of_a_pipeline_lacks_the_modules_of_others(
     names = {entry["name"] for entry in manifest["tensors"]}
     assert names == ({"layers.0"} if not said else set())
     assert said in capfd.readouterr().err
+
+
+def test_one_word_records_what_a_replay_of_updates_needs(tmp_path, monkeypatch):
+    monkeypatch.setenv("TTRACE_KINDS", "optimizer,loss")
+    monkeypatch.setenv("TTRACE_OUT", str(tmp_path / "run.h5"))
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.Adam(model.parameters())
+    tracer = tt.trace(model, optimizer)
+    for step in range(2):
+        with tracer.step(step):
+            tracer.loss(model(torch.ones(1, 2)).sum()).backward()
+            optimizer.step()
+    tracer.close()
+    kinds = {entry["kind"] for entry in Trace(tmp_path / "run.h5").manifest["tensors"]}
+    assert kinds == {"param", "main_grad", "param_after_step", "loss"}

@@ -45,6 +45,7 @@ def trace(
     interleaved: bool | None = None,
     scaler: Any = None,
     dp_axis: str | Sequence[str] | None = None,
+    averaged_over: float | None = None,
 ) -> Tracer:
     """Returns a tracer for `model` that records what runs inside its `step()` contexts.
 
@@ -100,6 +101,8 @@ def trace(
         ranks number their micro-batches one after the other. By default those of DDP, FSDP2 or the
         framework; without these the axes called dp, dp_replicate, dp_shard, and ep inside them. An
         axis over which a layout cuts activations is not counted, and (): all ranks get the same.
+    averaged_over: what the job itself divides gradients by after their backward, as the number of
+        ranks whose gradients it averages: raw gradients are compared divided by it.
     scaler: the GradScaler that scales the loss, so that gradients carry their scale; by default
         that of accelerate.
 
@@ -131,6 +134,7 @@ def trace(
         interleaved,
         scaler,
         dp_axis,
+        averaged_over,
     )
     return make_tracer(model, optimizer, given)
 

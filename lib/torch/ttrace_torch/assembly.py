@@ -22,13 +22,14 @@ from ttrace_torch.capture.compiled import graphed_of
 from ttrace_torch.capture.operations import convolves, recurs
 from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.selection import KINDS, FirstStep, Selection, WritingRanks
+from ttrace_torch.checks import left_out_gradients
 from ttrace_torch.config import ModelConfig, TraceConfig
 from ttrace_torch.errors import TraceError, WrongSetting
 from ttrace_torch.frameworks import framework_of
 from ttrace_torch.frameworks.framework import Framework
 from ttrace_torch.inactive import Inactive
 from ttrace_torch.job import TracedJob
-from ttrace_torch.layout.assignment import Assignment, assign
+from ttrace_torch.layout.assignment import Assignment, assign, place_ends, skip_gradients_cut_over
 from ttrace_torch.layout.data_axes import DataRanks, data_ranks
 from ttrace_torch.layout.megatron_attributes import check_axis
 from ttrace_torch.layout.meshes import Meshes
@@ -44,6 +45,10 @@ from ttrace_torch.write.done import tell_failed
 from ttrace_torch.write.earlier import Claim, set_aside
 from ttrace_torch.write.no_output import NoOutput
 from ttrace_torch.write.output import Output, check_path
+
+# A word for the kinds that a replay of updates needs.
+_UPDATES = "optimizer"
+_OF_UPDATES = ("param", "main_grad", "grad_norm", "optimizer_state", "param_after_step")
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,9 @@ def resolve(model: Any, given: ModelConfig) -> Resolved:
     names = naming.ModelNames.of(model, naming.renamed(adapter.naming(), given.rename))
     known = adapter.layouts(names, [layout.pattern for layout in given.layouts])
     assignment = assign(given.layouts, names, meshes, given.tp_axis, known)
+    if adapter.counts_forwards:
+        # No framework runs the stages of a pipeline, if there are any.
+        place_ends(assignment, mesh)
     return Resolved(adapter, names, meshes, rank, assignment)
 
 
@@ -148,6 +156,8 @@ def _active(model: Any, optimizer: Any, config: TraceConfig) -> Tracer:
         _check_graphs(names, selection)
         found.adapter.check(selection, optimizer)
         data = _data_ranks(config, found)
+    if skipped := skip_gradients_cut_over(found.assignment, data.axes):
+        say_for_job(left_out_gradients(skipped, data.axes))
     rewriter = _rewriter(config, names, meshes, rank)
     facts = {"framework": found.adapter.label, "model": found.adapter.model_class(names)}
     run = {**facts, **(config.run or {})}
@@ -171,6 +181,7 @@ def _active(model: Any, optimizer: Any, config: TraceConfig) -> Tracer:
             scaler=scaler,
             interleaved=in_turn,
             data=data,
+            divisor=config.divisor(),
         )
     )
 
@@ -268,8 +279,11 @@ def _select(config: TraceConfig, names: naming.ModelNames, meshes: Meshes) -> Se
     wanted = KINDS if kinds is None else tuple(kinds)
     with config.reading("kinds"):
         for kind in wanted:
-            if kind not in KINDS:
-                raise TraceError(f"kinds: {kind!r} is none of {', '.join(KINDS)}")
+            if kind not in (*KINDS, _UPDATES):
+                known = ", ".join((*KINDS, _UPDATES))
+                raise TraceError(f"kinds: {kind!r} is none of {known}")
+    if _UPDATES in wanted:
+        wanted = tuple(kind for kind in KINDS if kind in (*wanted, *_OF_UPDATES))
     if patterns is None:
         return Selection(wanted, set(names.modules), set(names.parameters))
     chosen: set[str] = set()

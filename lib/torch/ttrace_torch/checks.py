@@ -41,6 +41,16 @@ def mistakes_at_trace(job: TracedJob, watch: Watch | None) -> Iterator[str]:
         )
 
 
+def left_out_gradients(names: Sequence[str], axes: Sequence[str]) -> str:
+    """A sentence about parameters that are cut over axes over which samples are dealt out."""
+    return (
+        f"the raw gradients of {_named(names)} are left out: a layout cuts parameters over "
+        f"{', '.join(axes)}, along which every rank has samples of its own, so they are of no one "
+        "micro-batch; say dp_axis=() if the ranks have parts of each micro-batch, or param_grads= "
+        "if they are reduced for each"
+    )
+
+
 def mistakes_at_step(job: TracedJob) -> Iterator[str]:
     """Sentences about the model as the first traced step finds it."""
     random = active_dropout(job.names)

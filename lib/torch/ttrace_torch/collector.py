@@ -10,6 +10,7 @@ from ttrace_torch.init.consistent import consistent
 from ttrace_torch.layout.layouts import Layout
 from ttrace_torch.layout.mesh import Mesh
 from ttrace_torch.layout.placements import (
+    SKIP,
     Boxes,
     Flat,
     Only,
@@ -43,6 +44,7 @@ __all__ = [
     "Partial",
     "Replicate",
     "Rows",
+    "SKIP",
     "Segments",
     "Shard",
     "Strided",

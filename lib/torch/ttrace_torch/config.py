@@ -75,6 +75,7 @@ class TraceConfig:
     interleaved: bool | None = None
     scaler: Any = None
     dp_axis: str | Sequence[str] | None = None
+    averaged_over: float | None = None
     from_environment: frozenset[str] = frozenset()
     noise_at: str | None = None
 
@@ -184,6 +185,17 @@ class TraceConfig:
             return None
         with self.reading("memory"):
             return parse_memory(self.memory, self.prefix("memory"))
+
+    def divisor(self) -> float:
+        """What raw gradients are divided by."""
+        if self.averaged_over is None:
+            return 1.0
+        if isinstance(self.averaged_over, bool) or not self.averaged_over > 0:
+            raise TraceError(
+                f"averaged_over={self.averaged_over!r}: give a positive number, such as the number "
+                "of ranks whose gradients the job averages"
+            )
+        return float(self.averaged_over)
 
     def compression(self) -> int | None:
         """The deflate level, 0 to 9; None for none."""

@@ -30,6 +30,7 @@ class TracedJob:
     reference: records the specification of the first traced step.
     interleaved: whether data-parallel ranks take micro-batches in turn, not in blocks.
     data: the data-parallel ranks, which number the micro-batches.
+    divisor: what the job itself divides gradients by after their backward.
     """
 
     names: ModelNames
@@ -46,6 +47,7 @@ class TracedJob:
     interleaved: bool = False
     data: DataRanks = field(default_factory=lambda: DataRanks((0,), (0, 1)))
     scaler: ScalerWatch = field(default_factory=lambda: ScalerWatch(None))
+    divisor: float = 1.0
 
     def lacks_main_gradients(self) -> bool:
         """Whether main gradients were to be recorded, and only raw ones were."""

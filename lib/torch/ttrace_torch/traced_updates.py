@@ -58,8 +58,12 @@ class TracedUpdates:
         self._problems = problems
 
     def scales(self) -> dict[str, float]:
-        """Kind -> factor that its tensors must be multiplied by, with that of a GradScaler."""
+        """Kind -> factor that its tensors must be multiplied by, with that of a GradScaler and that
+        by which the job averages."""
         scales, scaler = self._job.framework.scales(), self._job.scaler
+        if self._job.divisor != 1:
+            for kind in _RAW:
+                scales[kind] = scales.get(kind, 1.0) / self._job.divisor
         if scaler.active:
             for kind in _RAW:
                 scales[kind] = scales.get(kind, 1.0) / scaler.scale()
@@ -77,7 +81,8 @@ class TracedUpdates:
             return
         step.updated.append(part)
         if part is not None:
-            self._job.reference.end_update(self._held_by(part))
+            names = self._job.names
+            self._job.reference.end_update((part.held(names) or set()) & set(names.parameters))
 
     @without_collection()
     def record_parameters(self, step: Step, kind: str, names: Set[str] | None = None) -> None:

@@ -15,6 +15,7 @@ from ttrace_torch.base.names import loss_name
 from ttrace_torch.base.problems import Problems
 from ttrace_torch.base.process import call_at_exit
 from ttrace_torch.capture.clipping import GRAD_NORM
+from ttrace_torch.capture.loss_data import record_loss_data
 from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import (
@@ -164,18 +165,19 @@ class Tracer:
             step.calls.microbatch, step.calls.paused, step.in_microbatch = outer
 
     def loss(
-        self, loss: torch.Tensor, placements: Placements | None = None, **data: Number
+        self, loss: torch.Tensor, placements: Placements | None = None, **data: Any
     ) -> torch.Tensor:
         """Records this rank's loss of the current micro-batch, and returns it.
 
         placements: axis -> placement of a loss that is not replicated, e.g. {"dp":
             Partial("mean")}.
         data: what the loss is computed from that no module got, such as labels=labels; recorded as
-            by `scalar`, with this micro-batch.
+            by `scalar`, with this micro-batch. Of a loss of one part of the samples or tokens, they
+            lie as the model's input does, or as labels=(labels, {"cp": Shard(1)}) says.
         """
         step = self._step
         if step is not None:
-            self.loss_data(**data)
+            self.loss_data(self._known(placements), **data)
             with step.recorder.guarded(Key(step.number, None, "loss", "loss")):
                 placements = self._known(placements)
                 note_loss(step, loss)
@@ -186,11 +188,11 @@ class Tracer:
                     step.flow.loss(name, loss)
         return loss
 
-    def loss_data(self, **data: Number) -> None:
+    def loss_data(self, _placements: Placements | None = None, **data: Any) -> None:
         """Records the `data` of `loss`, ahead of one that runs parts of its backward itself."""
-        for name, value in data.items():
-            if self._step is not None:
-                self.scalar(name, value, microbatch=self._step.calls.microbatch)
+        if self._step is not None:
+            mesh = self._output.meshes.default
+            record_loss_data(self._step, self._job.assignment, mesh, _placements, data)
 
     def grad_norm(
         self,

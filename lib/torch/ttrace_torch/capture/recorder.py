@@ -17,7 +17,7 @@ from ttrace_torch.capture.selection import WritingRanks
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.dtensor import LocalTensor, is_dtensor, local_tensor_of, plain_tensor
 from ttrace_torch.layout.meshes import Meshes
-from ttrace_torch.layout.placements import Flat, Placement, Placements, mesh_name_of
+from ttrace_torch.layout.placements import Flat, Placement, Placements, Rows, Skip, mesh_name_of
 from ttrace_torch.layout.placing import Placed, place
 from ttrace_torch.layout.shapes import check_local_shape
 
@@ -61,6 +61,8 @@ class Recorder:
         self.scales = dict(scales or {})
         self._observer = observer
         self._observed: set[Key] = set()
+        # The indices whose numbers do not ascend on this rank.
+        self._shuffled: set[str] = set()
         # What `_part` has found: name of the mesh, placements and local shape -> the answer.
         self._parts: dict[tuple[Any, ...], tuple[Placed, dict[str, int]] | None] = {}
 
@@ -107,10 +109,21 @@ class Recorder:
         position: position of a module's value, if its name does not give it.
         observed: whether the observer is called.
 
-        Never throws. A tensor whose placements do not fit it, or whose key is taken, is left out.
+        Never throws. A tensor whose placements do not fit it, or whose key is taken, is left out,
+        as is one whose layout says `Skip`.
         """
         try:
-            if observed:
+            if isinstance(placements, Skip):
+                if self.stores(key.kind):
+                    self.problems.note(f"*/*/{key.kind}/{key.name}/*/*", placements.why)
+                return
+            if key.kind == "index" and not _ascends(tensor):
+                self._shuffled.add(key.name)
+            # Rows are compared in the order of their numbers. What computes them in another one
+            # says nothing of that.
+            if observed and not any(
+                isinstance(one, Rows) and one.index in self._shuffled for one in placements.values()
+            ):
                 self.observe(key, tensor, accumulate, microbatches is not None)
             self._add(key, tensor, placements, accumulate, microbatches, position)
         except Exception as error:
@@ -246,6 +259,13 @@ class Recorder:
 def describe(error: BaseException) -> str:
     """One line about an exception that no code expected."""
     return f"the collector failed with {type(error).__name__}: {error}".splitlines()[0]
+
+
+def _ascends(numbers: torch.Tensor) -> bool:
+    """Whether the row numbers ascend; padding does not count."""
+    held = plain_tensor(numbers).value
+    held = held[held >= 0]
+    return bool((held[1:] > held[:-1]).all())
 
 
 def _flat_part(

@@ -25,11 +25,13 @@ class DataRanks:
     ranks: in the order of their numbers, this rank among them.
     place: this rank's number among them, and their number; None if not known.
     unknown: axes of which neither name nor arguments say whether their ranks get own samples.
+    axes: those of the mesh over which samples are dealt out, as far as layouts by hand say it.
     """
 
     ranks: tuple[int, ...]
     place: tuple[int, int] | None
     unknown: tuple[str, ...] = ()
+    axes: tuple[str, ...] = ()
 
     @property
     def doubt(self) -> str | None:
@@ -74,7 +76,8 @@ def data_ranks(
         axes, unknown = _checked(given, mesh, shared, open_axes), ()
         axes = [axis for axis in axes if mesh.axes.get(axis, 1) > 1 and axis not in cut]
     line = _line(mesh, rank, axes)
-    return DataRanks(line, None if unknown else (line.index(rank), len(line)), unknown)
+    place = None if unknown else (line.index(rank), len(line))
+    return DataRanks(line, place, unknown, tuple(axes))
 
 
 def _is_inside(mesh: Mesh, axis: str, others: Sequence[str]) -> bool:

@@ -9,7 +9,15 @@ from typing import Callable
 import torch
 
 from ttrace_torch.base.microbatch import BatchRules, check_batch_rules
-from ttrace_torch.layout.placements import OnMesh, Partial, Placements, Replicate, TensorPlacements
+from ttrace_torch.layout.placements import (
+    OnMesh,
+    Partial,
+    Placement,
+    Placements,
+    Replicate,
+    Skip,
+    TensorPlacements,
+)
 
 
 @dataclass(frozen=True)
@@ -20,7 +28,8 @@ class Layout:
     input, output, grad_output: axis -> placement, or a list with one such dictionary (or None)
         per tensor. One dictionary holds for the first tensor that has the dimension that it cuts,
         and for the others that have this dimension with as many local elements; the tracer
-        takes the rest for whole, and says so once. Tensors without a placement are replicated;
+        takes the rest for whole, and says so once. Tensors without a placement are replicated, and
+        those with SKIP in its place are not recorded;
         `grad_output` defaults to the output's placement, its partial axes replicated.
     params, param_grads, main_grads: glob over the module's own parameter names -> axis ->
         placement. The two gradients default to `params`; a parameter after the step has the
@@ -116,6 +125,20 @@ class ModuleLayout:
         """Placements of the module's `index`-th input tensor."""
         return self._declared(self.input, index, tensor, "input")
 
+    def of_data(self, tensor: torch.Tensor) -> dict[str, Placement]:
+        """Placements of what stands beside the module's input, such as labels: those of the input's
+        one dictionary whose dimension has as many local elements in both."""
+        if not isinstance(self.input, Mapping):
+            return {}
+        found = {}
+        for axis, placement in self.input.items():
+            dim = placement.cut_dim
+            if isinstance(dim, int) and -tensor.dim() <= dim < tensor.dim():
+                _, elements = self._first.get("input", {}).get(dim, (0, None))
+                if tensor.shape[dim] == elements:
+                    found[axis] = placement
+        return found
+
     def of_output(self, index: int, tensor: torch.Tensor) -> Placements:
         """Placements of the module's `index`-th output tensor."""
         return self._declared(self.output, index, tensor, "output")
@@ -124,6 +147,8 @@ class ModuleLayout:
         self, given: TensorPlacements | Rule, index: int, tensor: torch.Tensor, side: str
     ) -> Placements:
         placements = _pick(given, index, tensor)
+        if isinstance(placements, Skip):
+            return placements
         if isinstance(given, Mapping):
             placements = self._fitting(given, index, tensor, side)
         if self.declare is not None and not callable(given):
@@ -163,6 +188,8 @@ class ModuleLayout:
         if self.grad_output is not None:
             return _pick(self.grad_output, index, tensor)
         output = self.of_output(index, tensor)
+        if isinstance(output, Skip):
+            return output
         # The gradient of a sum is equal for every term.
         placements = {
             axis: Replicate() if isinstance(placement, Partial) else placement
@@ -206,4 +233,5 @@ def _pick(placements: TensorPlacements | Rule, index: int, tensor: torch.Tensor)
         return placements(index, tensor)
     if isinstance(placements, Mapping):
         return placements
-    return (placements[index] or {}) if index < len(placements) else {}
+    found = placements[index] if index < len(placements) else None
+    return {} if found is None else found

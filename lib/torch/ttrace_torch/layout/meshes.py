@@ -8,7 +8,7 @@ from typing import Any
 
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.mesh import Mesh
-from ttrace_torch.layout.placements import OnMesh, Placements, mesh_name_of
+from ttrace_torch.layout.placements import OnMesh, Placements, Skip, mesh_name_of
 from ttrace_torch.layout.shapes import check_axes
 
 
@@ -52,7 +52,11 @@ class Meshes:
         """`placements` without the axes that this run's mesh lacks, which are no-ops: the reference
         runs the same script on one process."""
         mesh = self._named.get(mesh_name_of(placements))
-        if mesh is None or all(axis in mesh.axes for axis in placements):
+        if (
+            isinstance(placements, Skip)
+            or mesh is None
+            or all(axis in mesh.axes for axis in placements)
+        ):
             return placements
         kept = {axis: one for axis, one in placements.items() if axis in mesh.axes}
         return OnMesh(placements.mesh, kept) if isinstance(placements, OnMesh) else kept

@@ -53,7 +53,9 @@ __all__ = [
     "Placements",
     "Replicate",
     "Rows",
+    "SKIP",
     "Segments",
+    "Skip",
     "Shard",
     "Strided",
     "TensorPlacements",
@@ -76,6 +78,20 @@ class OnMesh(dict[str, Placement]):
     def __init__(self, mesh: str, placements: Placements) -> None:
         super().__init__(placements)
         self.mesh = mesh
+
+
+class Skip(dict[str, Placement]):
+    """No placements: the tensor is not recorded, and the manifest says why."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__()
+        self.why = why
+
+    def __repr__(self) -> str:
+        return "SKIP"
+
+
+SKIP = Skip("its layout skips it")
 
 
 def mesh_name_of(placements: Placements) -> str:
