@@ -129,7 +129,7 @@ std::vector<FlowNode> nodes_of(const std::vector<TensorComparison>& results) {
                           result.outcome != judge::Outcome::kReplicaConflict;
     std::string group = rank_group(view);
     const auto& shared = groups.try_emplace(group, group).first->second;
-    nodes.push_back({result.key, view.order, replayed, shared});
+    nodes.push_back({result.key, view.order, replayed, shared, result.reference == nullptr});
   }
   return nodes;
 }
@@ -171,12 +171,14 @@ void follow_updates_within_steps(const std::vector<FlowNode>& nodes, Dataflow& f
     if (key.kind != Kind::kMainGrad && key.kind != Kind::kParamAfterStep) continue;
     updates.emplace(Place{key.step, key.kind, key.name}, i);
     if (key.kind == Kind::kParamAfterStep || !nodes[i].order) continue;
+    if (nodes[i].in_candidate_alone) continue;
     const auto known = first.emplace(key.step, *nodes[i].order).first;
     known->second = std::min(known->second, *nodes[i].order);
   }
   const auto is_before = [&nodes](std::size_t a, std::size_t b) {
     return nodes[a].order && nodes[b].order && *nodes[a].order < *nodes[b].order &&
-           *nodes[a].rank_group == *nodes[b].rank_group;
+           *nodes[a].rank_group == *nodes[b].rank_group &&
+           nodes[a].in_candidate_alone == nodes[b].in_candidate_alone;
   };
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const trace::TensorKey& key = nodes[i].key;

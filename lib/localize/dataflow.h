@@ -20,6 +20,7 @@ struct FlowNode {
   std::optional<std::uint64_t> order;              // execution order in the trace that has it
   bool replayed = false;                           // judged by a replay of its own inputs
   base::SharedValue<std::string> rank_group = {};  // `order` compares within one group of ranks
+  bool in_candidate_alone = false;                 // whose order says nothing of the reference's
 };
 
 struct Dataflow {
