@@ -30,7 +30,7 @@ class Agent(nn.Module):
 def record(rank, ranks, out, specification=None, averaged=True, leftover=None):
     """Two optimizers take turns, behind a backward each; the slow copy follows the critic.
 
-    averaged: whether trace() is told that the job averages gradients over its ranks.
+    averaged: whether trace() gets averaged_over=ranks.
     leftover: the part whose gradients are not zeroed.
     """
     torch.manual_seed(1)

@@ -36,7 +36,7 @@ _BY_FILE = {
         "kBytesPerCell": "the same",
     },
     "localize/causes/block_mapping.cpp": {"kMostBlocksNamed": "blocks that are listed"},
-    "localize/causes/wrong_order.cpp": {"kMostBlocksInOrder": "blocks whose order is told"},
+    "localize/causes/wrong_order.cpp": {"kMostBlocksInOrder": "blocks that a sentence lists"},
     "localize/causes/missing_layer.cpp": {"kMostLayersNamed": "layers that are listed"},
     "localize/causes/near_blocks.cpp": {"kFewestToScreen": "speed: the same blocks are found"},
     "localize/causes/offset.cpp": {"kMostOff": "when a multiple is shown as a whole number"},

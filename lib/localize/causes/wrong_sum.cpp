@@ -130,8 +130,8 @@ std::optional<Term> earlier_main_gradient(const Case& the_case) {
   return std::nullopt;
 }
 
-// The raw gradients of the same parameter (one per micro-batch, and per coordinate of an axis over
-// which it is a sum), and its main gradient of the step before.
+// The raw gradients of the same parameter: one per micro-batch, and per coordinate of an axis over
+// which it is a sum.
 std::vector<Term> terms_of(const Case& the_case) {
   std::vector<Term> terms;
   const trace::TensorKey& key = the_case.result->key;
@@ -160,8 +160,7 @@ std::vector<Term> terms_of(const Case& the_case) {
     if (!split) terms.push_back({whole, microbatch, "", {}});
   }
   if (terms.empty()) return {};
-  if (auto earlier = earlier_main_gradient(the_case)) terms.push_back(*std::move(earlier));
-  if (terms.size() < 2 || terms.size() > kMostTerms) return {};
+  if (terms.size() > kMostTerms) return {};
   for (Term& term : terms) term.ranks = ranks_with(term.tensor);
   return terms;
 }
@@ -338,14 +337,8 @@ bool shares(const std::set<std::uint64_t>& a, const std::set<std::uint64_t>& b) 
   return std::any_of(a.begin(), a.end(), [&](std::uint64_t rank) { return b.count(rank) > 0; });
 }
 
-}  // namespace
-
-std::vector<Cause> find_wrong_sum(const Case& the_case) {
-  if (the_case.related == nullptr || the_case.result == nullptr || the_case.exact) return {};
-  if (the_case.result->key.kind != trace::Kind::kMainGrad) return {};
-  if (the_case.measurement->total.nonfinite_different > 0) return {};
-  const std::vector<Term> terms = terms_of(the_case);
-  if (terms.empty()) return {};
+std::vector<Cause> find_wrong_sum_of(const Case& the_case, const std::vector<Term>& terms) {
+  if (terms.size() < 2) return {};
   const tensor::Box whole = tensor::whole(the_case.reference.view->shape);
   auto healthy = fit_in(terms, the_case.reference, {whole}, kMostRead);
   const double allowed2 = the_case.tolerance.allowed_norm() * the_case.tolerance.allowed_norm();
@@ -404,6 +397,20 @@ std::vector<Cause> find_wrong_sum(const Case& the_case) {
   return {cause_that_leaves(the_case, left, name, axis,
                             {"a sum of raw gradients: {sums}", {{"sums", text}}},
                             {{"lacks", first}})};
+}
+
+}  // namespace
+
+std::vector<Cause> find_wrong_sum(const Case& the_case) {
+  if (the_case.related == nullptr || the_case.result == nullptr || the_case.exact) return {};
+  if (the_case.result->key.kind != trace::Kind::kMainGrad) return {};
+  if (the_case.measurement->total.nonfinite_different > 0) return {};
+  std::vector<Term> terms = terms_of(the_case);
+  std::vector<Cause> found = find_wrong_sum_of(the_case, terms);
+  if (!found.empty() || terms.empty()) return found;
+  // A further term may be a multiple of the others, and then hides what they tell alone.
+  if (auto earlier = earlier_main_gradient(the_case)) terms.push_back(*std::move(earlier));
+  return find_wrong_sum_of(the_case, terms);
 }
 
 }  // namespace ttrace::localize

@@ -191,8 +191,8 @@ class Tracer:
     def loss_data(self, _placements: Placements | None = None, **data: Any) -> None:
         """Records the `data` of `loss`, ahead of one that runs parts of its backward itself."""
         if self._step is not None:
-            mesh = self._output.meshes.default
-            record_loss_data(self._step, self._job.assignment, mesh, _placements, data)
+            meshes = self._output.meshes
+            record_loss_data(self._step, self._job.assignment, meshes, _placements, data)
 
     def grad_norm(
         self,

@@ -13,12 +13,16 @@ from ttrace_torch.capture.step import Step, record_number, record_value
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.assignment import Assignment
 from ttrace_torch.layout.dtensor import is_dtensor
-from ttrace_torch.layout.mesh import Mesh
+from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.layout.placements import Partial, Placements
 
 
 def record_loss_data(
-    step: Step, assignment: Assignment, mesh: Mesh, loss: Placements | None, data: Mapping[str, Any]
+    step: Step,
+    assignment: Assignment,
+    meshes: Meshes,
+    loss: Placements | None,
+    data: Mapping[str, Any],
 ) -> None:
     """Records `data`: name -> value, or (value, its placements).
 
@@ -29,13 +33,15 @@ def record_loss_data(
     terms = [
         axis
         for axis, placed in (loss or {}).items()
-        if isinstance(placed, Partial) and mesh.axes.get(axis, 1) > 1
+        if isinstance(placed, Partial) and meshes.default.axes.get(axis, 1) > 1
     ]
     for name, given in data.items():
         value, placements = given if isinstance(given, tuple) else (given, None)
         batch = step.calls.microbatch
         with step.recorder.guarded(Key(step.number, None, "scalar", name)):
-            if terms and placements is None:
+            if placements is not None:
+                placements = meshes.known(placements)
+            elif terms:
                 placements = _as_input(assignment, terms, name, value)
             if batch is None:
                 record_number(step, name, value, placements)

@@ -117,7 +117,7 @@ class Recorder:
                 if self.stores(key.kind):
                     self.problems.note(f"*/*/{key.kind}/{key.name}/*/*", placements.why)
                 return
-            if key.kind == "index" and not _ascends(tensor):
+            if key.kind == "index" and self._observer is not None and not _ascends(tensor):
                 self._shuffled.add(key.name)
             # Rows are compared in the order of their numbers. What computes them in another one
             # says nothing of that.
