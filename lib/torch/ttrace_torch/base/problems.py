@@ -11,11 +11,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ttrace_torch.base.names import matching
-from ttrace_torch.base.process import say
+from ttrace_torch.base.process import say, settle
 from ttrace_torch.errors import Unplaced
 
 # Longest pattern that a manifest may hold.
 _LONGEST = 1024
+
+# Sentences that differ by names and numbers alone are printed so often.
+_SPELLED = 3
 
 
 class Problems:
@@ -24,6 +27,8 @@ class Problems:
     def __init__(self, rank: int) -> None:
         self._rank = rank
         self._said: set[str] = set()
+        # Sentence without its names and numbers -> how often it was to be printed.
+        self._alike: dict[str, int] = {}
         # In the order of discovery, like the next two.
         self._texts: dict[str, None] = {}
         # (glob over ids of tensors, reason).
@@ -32,10 +37,19 @@ class Problems:
         self._unplaced: dict[str, dict[str, dict[int, str]]] = {}
 
     def advise(self, text: str) -> None:
-        """Prints a sentence on stderr, once."""
-        if text not in self._said:
-            self._said.add(text)
-            say(f"rank {self._rank}: {text}")
+        """Prints a sentence on stderr: the first rank that has it, once, and the first of those
+        that say the same of other modules."""
+        if text in self._said:
+            return
+        self._said.add(text)
+        alike = re.sub(r"\S*[\d._]\S*|^\S+:", "", text)
+        count = self._alike[alike] = self._alike.get(alike, 0) + 1
+        if count > _SPELLED:
+            return
+        rank = str(self._rank)
+        if settle(f"said/{text}", rank)[0] == rank:
+            last = " (others like it are not printed)" if count == _SPELLED else ""
+            say(f"rank {rank}: {text}{last}")
 
     def say_once(self, text: str) -> None:
         """Keeps a problem that leaves nothing out, and prints it once."""
