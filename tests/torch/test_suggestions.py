@@ -99,3 +99,42 @@ def test_values_of_no_cut_are_said(tmp_path):
 def test_no_cut_has_the_shape(tmp_path):
     found = recorded(tmp_path, WHOLE, lambda where: WHOLE[:3])
     assert found == line("{}", "  # params weight: no cut gives these shapes")
+
+
+def test_a_bug_in_the_values_spoils_no_layout_that_has_their_shape(tmp_path):
+    right = tt.Layout("0", params={"weight": {"tp": tt.Shard(0)}})
+    assert recorded(tmp_path, WHOLE, lambda where: -chunk(0, "tp")(where), layouts=[right]) == []
+
+
+class Scaled(nn.Module):
+    """A rank's gradient of the output is a term of the whole one's."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        return x * self.weight
+
+
+def test_gradients_of_outputs_are_proposed_where_they_lie_otherwise(tmp_path):
+    x = torch.arange(1.0, 9.0).reshape(2, 4)
+    # Whole outputs, of whose gradient each rank has the term of its column.
+    for out, ranks, grid in (
+        (tmp_path / "ref.h5", [None], tt.Mesh()),
+        (tmp_path / "run", [0, 1], tt.Mesh({"tp": 2})),
+    ):
+        for rank in ranks:
+            model = nn.Sequential(Scaled())
+            with tt.trace(model, out=out, mesh=grid, rank=rank or 0) as tracer, tracer.step(0):
+                result = model(x)
+                own = result if rank is None else result[:, 2 * rank : 2 * rank + 2]
+                own.square().sum().backward()
+    assert [
+        line
+        for line in tt.suggest_layouts(tmp_path / "ref.h5", tmp_path / "run")
+        if "grad_output" in line and line.startswith('tt.Layout("0"')
+    ] == [
+        'tt.Layout("0", grad_output={"tp": tt.Partial("sum")}, '
+        'param_grads={"weight": {"tp": tt.Partial("sum")}}),'
+    ]

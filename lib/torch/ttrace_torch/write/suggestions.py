@@ -36,13 +36,14 @@ _FLOOR = 1e-5
 _FIELDS = {
     "input": ("input", False),
     "output": ("output", False),
+    "grad_output": ("grad_output", False),
     "param": ("params", True),
     "param_grad": ("param_grads", True),
     "main_grad": ("main_grads", True),
 }
 
 # Kinds whose tensors may be terms of a sum.
-_SUMS = ("output", "param_grad", "main_grad")
+_SUMS = ("output", "grad_output", "param_grad", "main_grad")
 
 Array = np.ndarray[Any, Any]
 
@@ -177,7 +178,8 @@ def _suggested(
     some = next(iter(shards.values()))[1]
     declared = set(some.get("placements", {}))
     texts = [_text(cuts, axes, shape, mesh) for cuts in found or shaped]
-    if any(_declared_is(cuts, axes, some) for cuts in found) and declared <= set(axes):
+    # Values that no cut gives are those of a bug, under the layout that has their shape.
+    if any(_declared_is(cuts, axes, some) for cuts in found or shaped) and declared <= set(axes):
         return None
     if not texts:
         return "{}  # no cut gives these shapes"
@@ -291,6 +293,10 @@ def _written(lines: Mapping[str, Mapping[str, Mapping[str, str]]], known: list[s
                 # They default to the parameter's.
                 params = fields.get("params", {})
                 values = {n: said for n, said in values.items() if params.get(n) != said}
+            if field == "grad_output":
+                # It defaults to the output's.
+                outputs = fields.get("output", {})
+                values = {n: said for n, said in values.items() if outputs.get(n) != said}
             if not values:
                 continue
             plain = {}
@@ -308,7 +314,7 @@ def _written(lines: Mapping[str, Mapping[str, Mapping[str, str]]], known: list[s
 
 
 def _argument(field: str, values: Mapping[str, str]) -> str:
-    if field in ("input", "output"):
+    if field in ("input", "output", "grad_output"):
         # One dictionary holds for all values with that extent; others of a call are few.
         return values.get("", next(iter(values.values())))
     return "{" + ", ".join(f'"{name}": {said}' for name, said in values.items()) + "}"
