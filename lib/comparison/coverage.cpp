@@ -46,7 +46,7 @@ std::uint64_t rows_left_out(const TensorComparison& result) {
   const auto of = [](const layout::ViewPtr& view) {
     return view == nullptr ? std::uint64_t{0} : view->left_out;
   };
-  return std::max(of(result.reference), of(result.candidate));
+  return std::max({of(result.reference), of(result.candidate), result.rows_without_gradient});
 }
 
 bool is_mostly_not_finite(const TensorComparison& result) {

@@ -47,7 +47,9 @@ struct Coverage {
   Tally kinks;            // within what elements on the other side of a kink may have moved
   Tally start_by_policy;  // stored before the step, with a tolerance by a rule of a person
   Tally widened;          // by the type that the candidate says it computed in
-  Tally trimmed;          // without rows that one side has more, as padding or by a rule of the map
+  // Without rows that one side has more, as padding or by a rule of the map, or that no gradient
+  // comes to.
+  Tally trimmed;
   std::uint64_t rows_trimmed = 0;  // of the one of them with the most
   bool trimmed_alike = true;       // all of them as many
 
@@ -63,7 +65,8 @@ Coverage coverage_of(const CompareReport& report);
 // gradients; more than half of the tensors that the step computes.
 bool are_too_many_gradients(std::uint64_t unchecked, std::uint64_t all);
 bool are_most(std::uint64_t unchecked, std::uint64_t all);
-// How many rows of a tensor are not compared, because one side or a rule of the map has fewer.
+// How many rows of a tensor are not compared, because one side or a rule of the map has fewer, or
+// because no gradient comes to them in either run.
 std::uint64_t rows_left_out(const TensorComparison& result);
 
 // Whether more than half of the values are not finite, the same ones on both sides.

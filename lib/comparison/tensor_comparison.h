@@ -123,6 +123,7 @@ struct TensorComparison : Pair {
   base::SharedValue<std::vector<std::string>> nearest;
 };
 
+  std::uint64_t rows_without_gradient = 0;       // rows left out since no gradient comes to them
 // The boxes of a compared tensor that the same ranks of the candidate hold.
 std::vector<measure::RankBoxes> parts_of(const TensorComparison& result);
 // ‖C - R‖/‖R‖ over finite pairs; infinite where the reference is zero and the candidate is not.

@@ -40,6 +40,7 @@
 #include "routing/kinks.h"
 #include "routing/routing_flips.h"
 
+#include "routing/without_rows.h"
 namespace ttrace::engine {
 namespace {
 
@@ -232,9 +233,11 @@ class CompareRun {
     flow_ = localize::build_dataflow(nodes_, modules_);
     localize::order_by_data_flow(out_.results, nodes_, flow_);
     out_.from_modules = flow_.from_modules;
-    routing::explain_routing({reference_, candidate_, nodes_, flow_, modules_, noise_, rules_,
-                              most_slices(), options_.execution},
-                             out_);
+    const routing::RoutingInput input{reference_, candidate_,    nodes_,
+                                      flow_,      modules_,      noise_,
+                                      rules_,     most_slices(), options_.execution};
+    routing::leave_out_rows_without_gradient(input, out_);
+    routing::explain_routing(input, out_);
     routing::explain_kinks({reference_, candidate_, nodes_, flow_}, out_);
     if (localize::convolves(reference_.manifest())) localize::leave_growth_unjudged(flow_, out_);
   }

@@ -148,6 +148,8 @@ std::optional<OtherStart> other_data(std::uint64_t step,
     if (result.key.step != step) continue;
     if (result.key.kind == Kind::kParam) return std::nullopt;
     if (phase_of(result.key) != Phase::kInput) continue;
+    // One number is a setting, such as how many tokens the loss is divided by.
+    if (tensor::element_count(result.shape) == std::uint64_t{1}) continue;
     if (!differs_throughout(result) || is_explained(finding)) return std::nullopt;
     ++start.differ;
     if (result.key.microbatch) microbatches.insert(*result.key.microbatch);

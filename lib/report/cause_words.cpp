@@ -116,6 +116,11 @@ const std::vector<Word>& glossary() {
        "What is wrong and was computed from something that is wrong: counted and not explained."},
   };
   return kGlossary;
+      {"routing", "router",
+       "Which experts a mixture of experts takes for each token. Where two scores are closer than "
+       "rounding, the two runs may take other ones, which is no bug: these tokens are left out of "
+       "what follows, and counted (\"tokens went to other experts\"). In fp32 it "
+       "is some ten thousand times rarer."},
 }
 
 }  // namespace ttrace::report

@@ -5,13 +5,13 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "comparison/judge_pairs.h"
 #include "comparison/local_files.h"
 #include "judge/fallback_rule.h"
 #include "measure/fingerprints.h"
 #include "routing/explain_flips.h"
 #include "routing/routers.h"
 #include "routing/routing_reach.h"
+#include "routing/without_rows.h"
 
 namespace ttrace::routing {
 namespace {
@@ -237,36 +237,15 @@ class RoutingFlips {
 
   // Returns the pair judged without those rows; nothing if it can no longer be read.
   std::optional<TensorComparison> without(std::size_t i, const measure::LeftOutRows& rows) const {
-    const comparison::Pair& pair = out_.results[i];
-    TensorComparison result = out_.results[i];
-    comparison::ComparedNumbers& comparison = *result.comparison;
-    try {
-      std::uint64_t noise_bytes = 0;
-      comparison.noise = input_.noise.of(input_.reference, pair, noise_bytes);
-      const measure::Grid* grid = comparison.noise ? &comparison.noise->grid : nullptr;
-      const std::uint64_t bytes = comparison.measurement.bytes_read + noise_bytes;
-      comparison.measurement =
-          measure::measure(*input_.execution.backend, {&input_.reference, pair.reference},
-                           {&input_.candidate, pair.candidate}, grid, {&rows, nullptr});
-      comparison.measurement.bytes_read += bytes;
-    } catch (const base::InputError&) {
-      return std::nullopt;
-    }
-    comparison.slices = {};
-    comparison::judge_parts(input_.rules, input_.most_slices, result);
-    comparison.measurement.cells = {};
-    if (comparison.noise) comparison.noise->cells = {};
-    const judge::Judgement judgement =
-        judge::judge(result.key.kind, comparison.measurement, comparison.tolerance, result.exact,
-                     comparison.slices);
-    result.outcome = judgement.outcome;
-    result.tokens_left_out = rows.count();
+    std::optional<TensorComparison> result = judged_without(input_, out_.results[i], rows);
+    if (!result) return std::nullopt;
+    result->tokens_left_out = rows.count();
     const std::string whose = concat("without the rows of ", base::plural(rows.count(), "token"),
                                      " that went to other experts near a tie");
-    result.reason =
-        judgement.outcome == Outcome::kMatch
+    result->reason =
+        result->outcome == Outcome::kMatch
             ? whose
-            : concat("also ", whose, judgement.reason.empty() ? "" : "; ", judgement.reason);
+            : concat("also ", whose, result->reason.empty() ? "" : "; ", result->reason);
     return result;
   }
 

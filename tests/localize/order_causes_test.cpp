@@ -146,6 +146,19 @@ TEST_CASE("a tensor that is another layer's is named by it") {
   CHECK(causes[0].evidence.find("it is the reference's layers.1.fc") == 0);
 }
 
+TEST_CASE("two siblings that are exchanged are named") {
+  TwoRuns runs;
+  const Values first = random_values(64, 6);
+  const Values second = random_values(64, 7);
+  runs.put(make_entry("attn.query", {16, 4}, Kind::kGradOutput), first, second);
+  runs.put(make_entry("attn.key", {16, 4}, Kind::kGradOutput), second, first);
+  runs.put(make_entry("mlp.gate", {16, 4}, Kind::kGradOutput), second, second);
+  const std::vector<Cause> causes = runs.causes();
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].name == "other_layer");
+  CHECK(causes[0].evidence.find("it is the reference's attn.query, and that is this one's") == 0);
+}
+
 TEST_CASE("an input that is the run's own output of another layer") {
   TwoRuns runs;
   const Values first = random_values(64, 6);

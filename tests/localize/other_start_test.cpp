@@ -136,6 +136,18 @@ TEST_CASE("a few wrong elements of an input, or wrong weights before it, are no 
   CHECK_FALSE(both.compared().other_start);
 }
 
+TEST_CASE("one number that the model is given is no data") {
+  TwoRuns runs = with_other_weights(0);
+  runs.put(input(0), {11, 4, 7, 2}, {11, 4, 7, 2});
+  trace::TensorEntry tokens = input(0);
+  tokens.key.name = "(model)[num_items_in_batch]";
+  tokens.shape = {1};
+  runs.put(tokens, {64}, {32});
+  const auto report = runs.compared();
+  CHECK(report.findings.size() == 1);
+  CHECK_FALSE(report.other_start);
+}
+
 trace::TensorEntry draw(const std::string& module) {
   return ttrace::test::make_entry(module + ".(random)", {4}, Kind::kScalar);
 }

@@ -73,6 +73,7 @@ answer::CauseValues sample_values() {
           {"other", "layers.1"},
           {"type", "bf16"},
           {"rounded", "the reference"},
+          {"exchanged", "layers.2"},
           {"rows", two},
           {"added", "fc.bias"},
           {"of_axis", "the size of dp"},

@@ -134,8 +134,9 @@ std::vector<Cause> find_zeroed(const Case& the_case);
 // some ranks are the parameter before the step.
 std::vector<Cause> find_earlier_value(const Case& the_case);
 
-// The value is that of the same tensor of another layer of the reference; or an input is the run's
-// own output of a module that it should not come from.
+// The value is that of the same tensor of another layer of the reference, or of a sibling ("query",
+// "key"), perhaps in exchange; or an input is the run's own output of a module that it should not
+// come from.
 std::vector<Cause> find_other_layer(const Case& the_case);
 
 // The candidate's values lie on the grid of a narrower type, the reference's do not, and the error

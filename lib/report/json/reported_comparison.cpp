@@ -1,6 +1,8 @@
 #include "report/json/reported_comparison.h"
 
 #include <charconv>
+#include <map>
+#include <set>
 
 #include "base/strict_json.h"
 #include "base/text.h"
@@ -206,8 +208,10 @@ LocalizedFinding finding_from(const JsonCursor& cursor) {
   return finding;
 }
 
-// The finding; where it represents a group, with the title, headline and members of the group.
-LocalizedFinding finding_as_read(const ReadFinding& read) {
+// The finding; where it represents a group, with the title, headline, members
+// and ranks of the group.
+LocalizedFinding finding_as_read(const ReadFinding& read,
+                                 const std::map<std::string, std::vector<std::uint64_t>>& ranks) {
   LocalizedFinding finding = finding_from(read.item);
   if (!read.group) return finding;
   finding.title = read.group->require("title").as_string();
@@ -215,10 +219,26 @@ LocalizedFinding finding_as_read(const ReadFinding& read) {
   const JsonCursor ids = read.group->require("findings");
   finding.members = ids.as_strings();
   finding.keys.clear();
+  std::set<std::uint64_t> any;
   for (const JsonCursor& id : ids.items()) {
     if (const auto key = key_of_id(id)) finding.keys.push_back(*key);
+    if (const auto of = ranks.find(id.as_string()); of != ranks.end()) {
+      any.insert(of->second.begin(), of->second.end());
+    }
   }
+  finding.ranks.assign(any.begin(), any.end());
   return finding;
+}
+
+// Of every finding by its id.
+std::map<std::string, std::vector<std::uint64_t>> ranks_of_findings(const JsonCursor& root) {
+  std::map<std::string, std::vector<std::uint64_t>> found;
+  for (const JsonCursor& item : root.require("frontier").items()) {
+    if (!item.find("ranks")) continue;
+    std::vector<std::uint64_t>& ranks = found[item.require("id").as_string()];
+    for (const JsonCursor& rank : item.require("ranks").items()) ranks.push_back(rank.as_count());
+  }
+  return found;
 }
 
 }  // namespace
@@ -258,8 +278,9 @@ ReportedComparison parse_reported(std::string_view text, const std::string& file
   for (const JsonCursor& item : root.require("frontier").items()) {
     if (const auto key = key_of_id(item.require("id"))) reported.frontier.push_back(*key);
   }
+  const auto ranks = ranks_of_findings(root);
   for (const ReadFinding& read : read_findings(root)) {
-    reported.findings.push_back(finding_as_read(read));
+    reported.findings.push_back(finding_as_read(read, ranks));
   }
   for (const JsonCursor& item : root.require("suspects").items()) {
     const auto key = key_of_id(item.require("id"));
