@@ -12,6 +12,7 @@
 #include "judge/calibration.h"
 #include "layout/mesh.h"
 #include "localize/phase.h"
+#include "optimizer/masters.h"
 #include "optimizer/replay_updates.h"
 
 namespace ttrace::audit {
@@ -91,12 +92,13 @@ AuditCheck check_finite(const TensorComparison& record) {
 
 AuditCheck check_update(const TensorComparison& record) {
   const comparison::Replay& replay = *record.comparison->replay;
+  const bool master = replay.of == comparison::kOfMaster;
   AuditCheck check;
-  check.operation = "optimizer step";
-  check.expected = replay.of == "no update"
-                       ? replay.of
-                       : base::render({"{update} of param, main_grad and optimizer_state",
-                                       {{"update", replay.of}}});
+  check.operation = master ? "master" : "optimizer step";
+  check.expected = replay.of == "no update" ? replay.of
+                   : master                 ? base::render({"the optimizer's master, rounded", {}})
+                            : base::render({"{update} of param, main_grad and optimizer_state",
+                                            {{"update", replay.of}}});
   const double norm = measure::reference_norm(record.comparison->measurement.total);
   if (norm > 0) {
     check.error = measure::difference_norm(record.comparison->measurement.total) / norm;
@@ -107,6 +109,14 @@ AuditCheck check_update(const TensorComparison& record) {
   check.require_bound(record.comparison->measurement.total.sum_d2 == 0);
   if (replay.outside == 0) return check;
   check.result = CheckResult::kInconsistent;
+  if (master) {
+    check.reason = base::render(
+        {"{outside} of {elements:element} of the parameter are not what the optimizer's master "
+         "holds before the step, which undoes what was loaded into the model",
+         {{"outside", replay.outside},
+          {"elements", record.comparison->measurement.total.elements}}});
+    return check;
+  }
   check.reason = base::render(
       {"{outside} of {elements:element} are not what the optimizer makes of the run's own values[; "
        "{unmoved} have not moved]",
@@ -164,6 +174,7 @@ std::vector<TensorComparison> measure_itself(const trace::Source& run,
   const optimizer::ReplayedUpdates replayed =
       optimizer::replay_updates(run, run, execution, known, hooks, records);
   for (const auto& [i, problem] : replayed.problems) records[i].reason = problem;
+  optimizer::judge_masters(run, run, execution, hooks, records);
   return records;
 }
 

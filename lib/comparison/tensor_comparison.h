@@ -57,8 +57,12 @@ TruthRatios truth_ratios(const std::vector<const TensorTruth*>& truths);
 
 // A value that was judged by recomputing it from values of its own run: an updated parameter by
 // replaying its optimizer, a gradient norm from the main gradients.
+// What an update "is a replay of" where the parameter before the step is not what the optimizer's
+// master holds (optimizer/masters.h).
+inline constexpr const char* kOfMaster = "master";
+
 struct Replay {
-  std::string of;  // "adamw", "adam", "sgd", "no update", "grad_norm"
+  std::string of;  // "adamw", "adam", "sgd", "no update", "grad_norm", kOfMaster
   // Counted for updates only, like `worst`.
   std::uint64_t updates = 0;
   std::uint64_t outside = 0;  // elements out of their bounds
@@ -119,11 +123,11 @@ struct TensorComparison : Pair {
   std::optional<ComparedNumbers> comparison;     // where numbers were compared
   base::HeapOptional<TensorTruth> truth;         // only with a comparison
   std::uint64_t tokens_left_out = 0;             // rows of tokens that a router sent elsewhere
+  std::uint64_t rows_without_gradient = 0;       // rows left out since no gradient comes to them
   // For a missing or extra tensor: the other side's unmatched names of the same kind and shape.
   base::SharedValue<std::vector<std::string>> nearest;
 };
 
-  std::uint64_t rows_without_gradient = 0;       // rows left out since no gradient comes to them
 // The boxes of a compared tensor that the same ranks of the candidate hold.
 std::vector<measure::RankBoxes> parts_of(const TensorComparison& result);
 // ‖C - R‖/‖R‖ over finite pairs; infinite where the reference is zero and the candidate is not.

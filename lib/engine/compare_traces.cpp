@@ -34,13 +34,14 @@
 #include "localize/second_suspects.h"
 #include "localize/swapped_runs.h"
 #include "optimizer/gradient_norm.h"
+#include "optimizer/masters.h"
 #include "optimizer/replay_updates.h"
 #include "optimizer/settings.h"
 #include "optimizer/updates_without_replay.h"
 #include "routing/kinks.h"
 #include "routing/routing_flips.h"
-
 #include "routing/without_rows.h"
+
 namespace ttrace::engine {
 namespace {
 
@@ -195,6 +196,8 @@ class CompareRun {
     warn(optimizer::replay_updates(reference_, candidate_, options_.execution, work_, hooks_,
                                    out_.results)
              .warnings);
+    warn(optimizer::judge_masters(reference_, candidate_, options_.execution, hooks_,
+                                  out_.results));
     const bool any_left =
         std::any_of(out_.results.begin(), out_.results.end(), [](const TensorComparison& result) {
           return result.skipped == comparison::SkippedFor::kInterruption;

@@ -129,7 +129,8 @@ StaleFacts stale_facts(const TensorComparison& result) {
   const double norm = measure::reference_norm(comparison.measurement.total);
   const double difference = measure::difference_norm(comparison.measurement.total);
   return {comparison.replay->outside, comparison.replay->unmoved,
-          norm > 0 ? difference / norm : difference};
+          norm > 0 ? difference / norm : difference, comparison.replay->of == comparison::kOfMaster,
+          result.key.kind == trace::Kind::kParamAfterStep};
 }
 
 // The most findings whose causes are searched for in other tensors, too.

@@ -34,28 +34,6 @@ std::string describe_optimizer(Algorithm algorithm) {
   return "";
 }
 
-// Replaces the comparison with the reference by the replay.
-void adopt_replay(const UpdatePlan& plan, UpdateMeasurement measured, TensorComparison& result) {
-  comparison::ComparedNumbers& comparison = *result.comparison;
-  measure::Measurement& measurement = comparison.measurement;
-  comparison::Replay replay;
-  replay.of = describe_optimizer(plan.step.hyperparameters.algorithm);
-  replay.updates = plan.step.hyperparameters.updates;
-  replay.outside = measured.total.unequal;
-  replay.unmoved = measured.unmoved;
-  replay.bound_norm = std::sqrt(measured.sum_bound2);
-  replay.worst = std::move(measured.worst);
-  replay.reference_difference_norm = measure::difference_norm(measurement.total);
-  replay.reference_norm = measure::reference_norm(measurement.total);
-  comparison.replay = std::move(replay);
-  measurement.total = std::move(measured.total);
-  measurement.blocks = std::move(measured.blocks);
-  // Noise is known of the reference only, not of the replayed value.
-  comparison.noise.reset();
-  measurement.bytes_read += measured.bytes_read;
-  measurement.largest_place = measured.largest_place;
-}
-
 std::string listed(const std::map<std::string, std::uint64_t>& counts) {
   std::string text;
   for (const auto& [what, count] : counts) {
@@ -190,7 +168,11 @@ struct Update {
 
 std::string adopt_if_sound(const UpdatePlan& plan, comparison::FinishedReplay finished,
                            TensorComparison& result) {
-  if (finished.problem.empty()) adopt_replay(plan, std::move(finished.measured), result);
+  if (finished.problem.empty()) {
+    const measure::Hyperparameters& by = plan.step.hyperparameters;
+    adopt_replay(describe_optimizer(by.algorithm), by.updates, std::move(finished.measured),
+                 result);
+  }
   return finished.problem;
 }
 
@@ -268,6 +250,31 @@ void replay_all(std::vector<Update>& updates, const measure::ExecutionContext& e
 }
 
 }  // namespace
+
+void adopt_replay(std::string of, std::uint64_t updates, UpdateMeasurement measured,
+                  TensorComparison& result) {
+  comparison::ComparedNumbers& comparison = *result.comparison;
+  measure::Measurement& measurement = comparison.measurement;
+  comparison::Replay replay;
+  replay.of = std::move(of);
+  replay.updates = updates;
+  replay.outside = measured.total.unequal;
+  replay.unmoved = measured.unmoved;
+  replay.bound_norm = std::sqrt(measured.sum_bound2);
+  replay.worst = std::move(measured.worst);
+  const auto& before = comparison.replay;
+  replay.reference_difference_norm =
+      before ? before->reference_difference_norm : measure::difference_norm(measurement.total);
+  replay.reference_norm =
+      before ? before->reference_norm : measure::reference_norm(measurement.total);
+  comparison.replay = std::move(replay);
+  measurement.total = std::move(measured.total);
+  measurement.blocks = std::move(measured.blocks);
+  // Noise is known of the reference only, not of the replayed value.
+  comparison.noise.reset();
+  measurement.bytes_read += measured.bytes_read;
+  measurement.largest_place = measured.largest_place;
+}
 
 bool is_as_planned(const UpdatePlan& plan, const measure::Backend& backend) {
   if (!plan.problem.empty()) return false;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -25,6 +26,11 @@ bool is_as_planned(const UpdatePlan& plan, const measure::Backend& backend);
 // the other rules instead, or nothing. Throws an input error if something cannot be read.
 std::string replay_one(const UpdatePlan& plan, const measure::Backend& backend,
                        comparison::TensorComparison& result);
+
+// Replaces the comparison of an updated parameter with the reference by a measurement against what
+// `of` makes of the candidate's own numbers.
+void adopt_replay(std::string of, std::uint64_t updates, measure::UpdateMeasurement measured,
+                  comparison::TensorComparison& result);
 
 struct ReplayedUpdates {
   // One for the run on parameters that were not replayed, and one on hyperparameters.

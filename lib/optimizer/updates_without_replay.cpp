@@ -13,6 +13,7 @@
 #include "measure/fingerprints.h"
 #include "measure/measure.h"
 #include "measure/step_difference.h"
+#include "optimizer/masters.h"
 
 namespace ttrace::optimizer {
 namespace {
@@ -218,8 +219,6 @@ class GradientErrors {
  private:
   std::map<std::string, double> errors_;
 };
-
-constexpr std::string_view kMainCopy = ".main_param";
 
 // Returns the update whose result `key` should be, or nothing.
 std::optional<TensorKey> update_before(const TensorKey& key) {

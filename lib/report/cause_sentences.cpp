@@ -46,6 +46,12 @@ const std::vector<SentenceTemplate>& sentence_templates() {
       {"zeroed", "{whose} {members?is|are} zero: {which}[, {place}]"},
       {"zeroed", "{whose} {members?is|are} all zero, and should not be[, {place}]"},
       {"truncated", "{whose} {members?ends|end} early: {which}[, {place}]"},
+      {"stale_master",
+       "{whose} {members?is|are} not what the model holds before {copied_in}, which undoes what "
+       "was loaded[, {place}]"},
+      {"stale_master",
+       "{whose} {members?starts|start} from {members?a master|masters} that the model does not "
+       "hold: {undone_by} undoes what was loaded[, {place}]"},
       {"stale",
        "{whose} {members?was|were} not made on {kept_on}, which still {members?has|have} the old "
        "value"},

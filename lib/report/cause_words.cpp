@@ -43,6 +43,10 @@ const std::vector<CauseWords>& cause_words() {
       {"zeroed", "It is zero where the reference is not.",
        "input and output of the modules around it"},
       {"truncated", "Its end is zero: something stopped too early, or was never filled.", ""},
+      {"stale_master",
+       "The optimizer's wider copy of the parameter is not what the model holds before the step, "
+       "so that the update undoes what was loaded.",
+       "the loading of weights: into the model behind the optimizer's copies, or without them"},
       {"stale",
        "It is the value of an earlier time: of a step, a micro-batch or a call, or of before the "
        "update.",
@@ -112,15 +116,15 @@ const std::vector<Word>& glossary() {
        "The noise is as large as the value, so nothing can be told: not checked."},
       {"replica", "copies",
        "A tensor that several ranks hold whole. Copies that differ are a replica conflict."},
-      {"downstream", "",
-       "What is wrong and was computed from something that is wrong: counted and not explained."},
-  };
-  return kGlossary;
       {"routing", "router",
        "Which experts a mixture of experts takes for each token. Where two scores are closer than "
        "rounding, the two runs may take other ones, which is no bug: these tokens are left out of "
        "what follows, and counted (\"tokens went to other experts\"). In fp32 it "
        "is some ten thousand times rarer."},
+      {"downstream", "",
+       "What is wrong and was computed from something that is wrong: counted and not explained."},
+  };
+  return kGlossary;
 }
 
 }  // namespace ttrace::report

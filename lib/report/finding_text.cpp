@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/display_limits.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "localize/phase.h"
 #include "localize/place.h"
@@ -92,9 +93,13 @@ std::string describe_replay(const comparison::TensorComparison& result) {
                   short_number(replay->reference_norm > 0 ? off / replay->reference_norm : off),
                   " away");
   }
-  std::string text =
-      concat(base::plural(replay->outside, "element"), replay->outside == 1 ? " is" : " are",
-             " not what ", replay->of, " computes from the candidate's own gradient and state");
+  const bool master = replay->of == comparison::kOfMaster;
+  std::string text = base::render(
+      {master ? "{count:element} of the parameter {count?is|are} not what its master holds before "
+                "the step"
+              : "{count:element} {count?is|are} not what {of} computes from the candidate's own "
+                "gradient and state",
+       {{"count", replay->outside}, {"of", replay->of}}});
   if (replay->worst) {
     text += concat("; the worst by ", short_number(replay->worst->ratio), " times its bound, at ",
                    tensor::to_string(replay->worst->at));

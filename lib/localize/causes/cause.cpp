@@ -21,7 +21,7 @@ using Finder = std::vector<Cause> (*)(const Case&);
 // zeros, and a value that did not change.
 constexpr std::string_view kOnlyWhere[] = {"mask_or_rows", "replica_conflict", "non_finite",
                                            "local_norm"};
-constexpr std::string_view kConstant[] = {"zeroed", "truncated", "stale"};
+constexpr std::string_view kConstant[] = {"zeroed", "truncated", "stale", "stale_master"};
 
 bool is_among(std::span<const std::string_view> names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();

@@ -187,10 +187,14 @@ struct StaleFacts {
   std::uint64_t wrong = 0;    // elements that are not what the optimizer makes
   std::uint64_t unmoved = 0;  // those of them that have their old value
   double error = 0;           // relative, of the whole tensor
+  // The wrong ones are those of the parameter before the step, which are not what the optimizer's
+  // wider copy holds.
+  bool of_master = false;
+  bool is_update = true;  // else the tensor is the copy itself
 };
 
-// An updated parameter, or part of it, still has its old value. Named where most of the wrong
-// elements did not move.
+// An updated parameter, or part of it, still has its old value, or was made from a master that is
+// none of the parameter before it. Named where most of the wrong elements did not move.
 std::vector<Cause> find_stale(const StaleFacts& facts);
 
 // Returns the causes of a value that a replay judged: the measurement compares with what the replay

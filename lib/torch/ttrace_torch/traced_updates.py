@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,15 +85,26 @@ class TracedUpdates:
             self._job.reference.end_update((part.held(names) or set()) & set(names.parameters))
 
     @without_collection()
-    def record_parameters(self, step: Step, kind: str, names: Set[str] | None = None) -> None:
-        """Records the tensors of that kind of these parameters, or of all."""
+    def record_parameters(
+        self,
+        step: Step,
+        kind: str,
+        names: Set[str] | None = None,
+        instead: Mapping[str, torch.Tensor] | None = None,
+    ) -> None:
+        """Records the tensors of that kind of these parameters, or of all.
+
+        instead: name -> tensor that is recorded in the place of the framework's.
+        """
         job = self._job
         for name, parameter in job.names.parameters.items():
             if name not in job.selection.parameters or (names is not None and name not in names):
                 continue
             key = Key(step.number, None, kind, name)
             try:
-                tensor = job.framework.held(name, parameter, kind)
+                tensor = (instead or {}).get(name)
+                if tensor is None:
+                    tensor = job.framework.held(name, parameter, kind)
                 placements = job.assignment.parameters[name].of(kind)
             except Exception as error:
                 step.recorder.leave_out(key, error)
@@ -120,7 +131,12 @@ class TracedUpdates:
         if later and not scaler.unscaled(part.optimizer if part else self._job.optimizer):
             scale = self._job.framework.scales().get("main_grad", 1.0) / scaler.scale()
             step.recorder.set_scale("main_grad", scale)
-        self.record_parameters(step, "main_grad", names)
+        others = {}
+        for name, given in (self._gradients_of_masters() if consumed else {}).items():
+            gradient = self._job.names.parameters[name].grad
+            if gradient is None or not _is_copy(given, gradient):
+                others[name] = given
+        self.record_parameters(step, "main_grad", names, others)
         if not consumed and not scaler.active:
             step.recorded_gradients.update(self._gradients(names))
         if part is None:
@@ -137,7 +153,8 @@ class TracedUpdates:
             self._problems.mistake(step.number, f"step {step.number}: {describe(error)}")
 
     def begin(self, step: Step, part: OptimizerWatch | None) -> None:
-        """Records what the optimizer's step begins with."""
+        """Records what the optimizer's step begins with. Once more from within it: the settings
+        have changed since."""
         if part in step.updated:
             step.params_after_done = True
             mistake = f"step {step.number}: the optimizer makes a second step in it"
@@ -146,16 +163,30 @@ class TracedUpdates:
         names = self._held_by(part)
         before = {n: g for n, g in step.recorded_gradients.items() if n in names}
         now = self._gradients(names) if before else {}
+        of_masters = self._gradients_of_masters() if before else {}
         for name, (gradient, version) in before.items():
             found = now.get(name)
+            if (given := of_masters.get(name)) is not None and not _is_copy(given, gradient):
+                step.gradients_changed = True
             # Another tensor may hold the same values, as a copy of a framework's.
             if found is not None and found[0] is gradient and found[1] != version:
                 step.gradients_changed = True
             del step.recorded_gradients[name]
         self.record_main_gradients(step, consumed=True, part=part)
-        step.optimizer += self._settings(step, part)
-        if part is not None:
+        outdated = step.begun.get(part)
+        step.begun[part] = self._settings(step, part)
+        if outdated is not None:
+            step.optimizer = [e for e in step.optimizer if not any(e is one for one in outdated)]
+        elif part is not None:
             self._job.reference.begin_update()
+        step.optimizer += step.begun[part]
+
+    def _gradients_of_masters(self) -> dict[str, torch.Tensor]:
+        """The gradients of masters that nobody names, which their optimizer's step consumes."""
+        if not isinstance(self.watch, (OptimizerWatch, OptimizersWatch)):
+            return {}
+        masters = self.watch.masters(self._job.names)
+        return {name: one.grad for name, one in masters.items() if one.grad is not None}
 
     def _held_by(self, part: OptimizerWatch | None) -> set[str]:
         """The parameters that an optimizer updates; those that none does are the first one's."""
@@ -292,6 +323,13 @@ class TracedUpdates:
         except Exception as error:
             self._problems.mistake(step.number, f"step {step.number}: {describe(error)}")
         return []
+
+
+def _is_copy(of_master: torch.Tensor, gradient: torch.Tensor) -> bool:
+    """Whether a master's gradient is the parameter's, in another type."""
+    if of_master.shape != gradient.shape or of_master.is_sparse or gradient.is_sparse:
+        return False
+    return torch.equal(of_master, gradient.to(of_master.dtype))
 
 
 def _is_added_entry_by_entry(gradient: torch.Tensor | None) -> bool:

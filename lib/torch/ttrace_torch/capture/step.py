@@ -58,6 +58,8 @@ class Step:
         self.clip_norm: float | None = None
         self.clipping: Clipping | None = None
         self.optimizer: list[dict[str, Any]] = []
+        # The settings with which each optimizer's step has begun, by its watch.
+        self.begun: dict[Any, list[dict[str, Any]]] = {}
         # Why the step is to be dropped when it ends; None if it is not.
         self.spoiled: str | None = None
 

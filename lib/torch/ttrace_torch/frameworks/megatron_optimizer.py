@@ -11,8 +11,9 @@ from ttrace_torch.base.names import ModelNames
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.framework import Listener
 from ttrace_torch.frameworks.megatron_api import DataParallel, InnerOptimizer, Optimizer
+from ttrace_torch.optimizer.masters import updated_tensors
 from ttrace_torch.optimizer.state import StateTensor, state_tensors
-from ttrace_torch.optimizer.watch import entries_of, held_in, updated_tensors
+from ttrace_torch.optimizer.watch import entries_of, held_in
 
 Range = tuple[int, int]
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Callable
 
+import torch
+
 from ttrace_torch.base.names import ModelNames
 from ttrace_torch.optimizer.closures import Again
 from ttrace_torch.optimizer.state import StateTensor
@@ -59,6 +61,10 @@ class OptimizersWatch:
         """The parameters that the groups of all optimizers hold."""
         known = [one for watch in self.parts if (one := watch.held(names)) is not None]
         return set().union(*known) if known else None
+
+    def masters(self, names: ModelNames) -> dict[str, torch.Tensor]:
+        """The masters of all optimizers."""
+        return {name: one for watch in self.parts for name, one in watch.masters(names).items()}
 
     def part_of(self, optimizer: Any) -> OptimizerWatch | None:
         """The watch of one of the optimizers."""

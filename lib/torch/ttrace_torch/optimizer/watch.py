@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from types import FrameType
 from typing import Any, Callable
 
 import torch
@@ -10,6 +12,7 @@ import torch
 from ttrace_torch.base.names import ModelNames
 from ttrace_torch.errors import TraceError
 from ttrace_torch.optimizer.closures import Again, Arguments, closure_of, followed, with_closure
+from ttrace_torch.optimizer.masters import masters_of, updated_tensors
 from ttrace_torch.optimizer.state import StateTensor, state_tensors
 from ttrace_torch.optimizer.wrappers import optimizer_of_share
 
@@ -24,6 +27,7 @@ class OptimizerWatch:
         `register_step_post_hook`; `param_groups` and `state` are read if it has them.
     before, after: called around every optimizer step. Where the step evaluates a closure, `before`
         is called when the gradients are final: when the closure has returned for the first time.
+        Where a class's own `step()` calls torch's, `before` is called once more in between.
     again: a context for every further evaluation of the closure in the step.
     """
 
@@ -43,8 +47,17 @@ class OptimizerWatch:
                 )
         self.optimizer = optimizer
         self._count = 0
+        # The tensors of its groups when masters were last looked for, and what was found.
+        self._held: list[int] | None = None
+        self._masters: dict[str, torch.Tensor] = {}
+        own_step = _has_own_step(type(optimizer))
+        if own_step:
+            _hook_steps_of_torch(type(optimizer))
 
         def pre(*given: Any) -> Arguments | None:
+            if own_step and _runs_within_another_step(optimizer):
+                before()
+                return None
             closure = closure_of(given)
             if closure is None:
                 before()
@@ -52,6 +65,8 @@ class OptimizerWatch:
             return with_closure(given, followed(closure, before, again))
 
         def post(*_: Any) -> None:
+            if own_step and _runs_within_another_step(optimizer):
+                return
             self._count += 1
             after()
 
@@ -68,15 +83,63 @@ class OptimizerWatch:
 
     def entries(self, step: int, names: ModelNames) -> list[dict[str, Any]]:
         """The manifest's entries for the coming optimizer step."""
-        return entries_of(self.optimizer, step, updated_tensors(names), self._count)
+        return entries_of(self.optimizer, step, self._updated(names), self._count)
 
     def states(self, names: ModelNames) -> Iterator[StateTensor]:
         """The state at the beginning of the coming step."""
-        return state_tensors(self.optimizer, updated_tensors(names), names.parameters)
+        return state_tensors(self.optimizer, self._updated(names), names.parameters)
 
     def held(self, names: ModelNames) -> set[str] | None:
         """The parameters that the optimizer's groups hold."""
-        return held_in(self.optimizer, updated_tensors(names))
+        return held_in(self.optimizer, self._updated(names))
+
+    def masters(self, names: ModelNames) -> dict[str, torch.Tensor]:
+        """Canonical name -> master, of those that nobody names (masters.py)."""
+        held = [id(one) for group in _groups_of(self.optimizer) for one in group["params"]]
+        if held != self._held:
+            self._held, self._masters = held, masters_of(self.optimizer, names)
+        return self._masters
+
+    def _updated(self, names: ModelNames) -> dict[int, str]:
+        masters = {id(one): name for name, one in self.masters(names).items()}
+        return {**updated_tensors(names), **masters}
+
+
+def _groups_of(optimizer: Any) -> Sequence[Mapping[str, Any]]:
+    groups: Sequence[Mapping[str, Any]] = getattr(optimizer, "param_groups", [])
+    return groups
+
+
+def _has_own_step(kind: type) -> bool:
+    """Whether the `step` of a class is none of torch's."""
+    step = getattr(kind, "step", None)
+    return not str(getattr(step, "__module__", "")).startswith("torch.optim.")
+
+
+def _hook_steps_of_torch(kind: type) -> None:
+    """Lets the step of torch that a class's own `step()` calls run the hooks, too, as torch does
+    itself once an optimizer of the class of torch was made."""
+    for base in kind.__mro__[1:]:
+        step = vars(base).get("step")
+        if not base.__module__.startswith("torch.optim.") or base is torch.optim.Optimizer:
+            continue
+        if step is not None and not getattr(step, "hooked", None):
+            hooked = torch.optim.Optimizer.profile_hook_step(step)
+            setattr(hooked, "hooked", True)  # noqa: B010
+            setattr(base, "step", hooked)  # noqa: B010
+
+
+def _runs_within_another_step(optimizer: Any) -> bool:
+    """Whether the hook that asks runs around a step within another step of the same optimizer: a
+    class's own `step()` calls torch's. torch runs the hooks around both."""
+    around = sys._getframe(2)
+    frame: FrameType | None = around.f_back
+    while frame is not None:
+        given = frame.f_locals.get("args", ()) if frame.f_code is around.f_code else ()
+        if given and given[0] is optimizer:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def held_in(optimizer: Any, by_id: Mapping[int, str]) -> set[str] | None:
@@ -87,16 +150,6 @@ def held_in(optimizer: Any, by_id: Mapping[int, str]) -> set[str] | None:
     """
     held = [p for group in getattr(optimizer, "param_groups", []) for p in group["params"]]
     return {by_id[id(p)] for p in held if id(p) in by_id} if held else None
-
-
-def updated_tensors(names: ModelNames) -> dict[int, str]:
-    """id of each tensor that an optimizer may update -> canonical name of its parameter."""
-    by_id: dict[int, str] = {}
-    for name, parameter in names.parameters.items():
-        by_id[id(parameter)] = name
-        # Megatron's mixed precision: the optimizer updates a wider copy.
-        by_id[id(getattr(parameter, "main_param", parameter))] = name
-    return by_id
 
 
 def entries_of(
