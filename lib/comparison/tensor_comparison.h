@@ -113,6 +113,9 @@ struct TensorComparison : Pair {
   // Floating-point numbers that were stored before the step and computed by nobody in it: every
   // value must be that of the other side, or be rounded from it (comparison/stored_before.h).
   bool stored_before = false;
+  // An update that the optimizer makes with the run's own settings, and would not with the
+  // reference's.
+  bool by_setting = false;
   // An update that was not judged is off in many elements by little, unlike a rounding of single
   // gradients.
   bool spread = false;

@@ -196,8 +196,8 @@ class CompareRun {
     warn(optimizer::replay_updates(reference_, candidate_, options_.execution, work_, hooks_,
                                    out_.results)
              .warnings);
-    warn(optimizer::judge_masters(reference_, candidate_, options_.execution, hooks_,
-                                  out_.results));
+    warn(
+        optimizer::judge_masters(reference_, candidate_, options_.execution, hooks_, out_.results));
     const bool any_left =
         std::any_of(out_.results.begin(), out_.results.end(), [](const TensorComparison& result) {
           return result.skipped == comparison::SkippedFor::kInterruption;
@@ -252,12 +252,13 @@ class CompareRun {
     for (const TensorComparison& result : out_.results) {
       padded.push_back(padding_.refused.contains(result.key));
     }
-    const localize::Frontier frontier = localize::find_frontier(
+    localize::Frontier frontier = localize::find_frontier(
         nodes_, flow_, outcomes, localize::equal_bits(out_.results), padded);
-    out_.downstream = frontier.downstream;
     out_.suspects = localize::suspects_of(nodes_, flow_, frontier, out_.results);
     out_.settings = optimizer::compare_settings(reference_.manifest(), candidate_.manifest(),
                                                 options_.selection, out_.results);
+    leave_to_settings(frontier);
+    out_.downstream = frontier.downstream;
     out_.findings = localize::explain_findings(
         {reference_, candidate_, out_.results, modules_, flow_, *options_.execution.backend},
         frontier);
@@ -277,6 +278,20 @@ class CompareRun {
       out_.other_start = localize::find_other_start(out_.results, out_.findings);
     }
     localize::find_nearest_names(out_.results);
+  }
+
+  // What follows from a setting that is listed is no finding of its own.
+  void leave_to_settings(localize::Frontier& frontier) {
+    std::set<std::size_t> followers;
+    for (const comparison::SettingDifference& setting : out_.settings) {
+      for (const std::size_t i : setting.updates) {
+        if (out_.results[i].by_setting) followers.insert(i);
+      }
+    }
+    frontier.downstream +=
+        std::erase_if(frontier.findings, [&](const comparison::ComparedFinding& finding) {
+          return finding.members.size() <= 1 && followers.contains(finding.result);
+        });
   }
 
   void explain_padding() {

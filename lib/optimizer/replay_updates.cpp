@@ -225,6 +225,31 @@ void judge_broken(const trace::Source& reference, const trace::Source& candidate
   }
 }
 
+// Marks the updates that the optimizer makes with the run's own settings, where these are not the
+// reference's: they follow from the settings.
+void find_consequences(const trace::Source& candidate, const measure::Backend& backend,
+                       const std::vector<TensorComparison>& results,
+                       const std::vector<Update>& updates) {
+  std::vector<std::size_t> wrong;
+  for (const Update& update : updates) {
+    const auto& compared = update.result->comparison;
+    const bool other = update.problem.empty() && !update.plan->difference.empty();
+    if (other && compared && compared->replay && compared->replay->outside > 0) {
+      wrong.push_back(update.result - results.data());
+    }
+  }
+  const std::map<std::size_t, UpdatePlan> own = plan_by_own_settings(candidate, results, wrong);
+  for (const Update& update : updates) {
+    const auto plan = own.find(update.result - results.data());
+    if (plan == own.end()) continue;
+    try {
+      update.result->by_setting = is_as_planned(plan->second, backend);
+    } catch (const base::InputError&) {
+      // It was readable a moment ago; the divergence stands by itself.
+    }
+  }
+}
+
 // Replays once every update that has work, and finishes those that need not be repeated. If `hooks`
 // stop it, the remaining updates keep their work.
 void replay_all(std::vector<Update>& updates, const measure::ExecutionContext& execution,
@@ -319,6 +344,7 @@ ReplayedUpdates replay_updates(const trace::Source& reference, const trace::Sour
   replay_all(updates, execution, work, hooks);
   replay_all(updates, execution, work, hooks);  // those that are to be repeated
   judge_broken(reference, candidate, *execution.backend, results, updates);
+  find_consequences(candidate, *execution.backend, results, updates);
   for (Update& update : updates) {
     if (update.work) {
       comparison::mark_interrupted(*update.result);

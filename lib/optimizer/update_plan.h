@@ -36,6 +36,12 @@ std::map<std::size_t, UpdatePlan> plan_own_replays(
     const trace::Source& reference, const std::vector<comparison::TensorComparison>& results,
     const std::vector<std::size_t>& which);
 
+// Returns the replays of the candidate's updates in `which` of the results with its own settings,
+// whatever the reference's are.
+std::map<std::size_t, UpdatePlan> plan_by_own_settings(
+    const trace::Source& candidate, const std::vector<comparison::TensorComparison>& results,
+    const std::vector<std::size_t>& which);
+
 // Returns the replays of `param_after_step` tensors of a run whose parameters got no gradient, as
 // if the optimizer were given gradients of zeros.
 std::vector<UpdatePlan> plan_with_zero_gradients(

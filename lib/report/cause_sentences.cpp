@@ -61,8 +61,11 @@ const std::vector<SentenceTemplate>& sentence_templates() {
       {"stale", "{whose} {members?is|are} stale: the value {earlier}[, {place}]"},
       {"other_layer", "{whose} {members?is|are} the output of {source}, and should not be"},
       {"other_layer",
-       "{whose} {members?is|are} what {exchanged} should be, and the other way round"},
-      {"other_layer", "{whose} {members?is|are} what {other} should be"},
+       "{whose} {members?is what|are each what another one should be, such as} {exchanged}"
+       "{members? should be|}, and the other way round"},
+      {"other_layer",
+       "{whose} {members?is what|are each what another one should be, such as} {other}{members? "
+       "should be|}"},
       {"lower_precision",
        "{whose} {members?was|were} rounded to {type} in {rounded} alone[, {place}]"},
       {"lower_precision", "{whose} {members?was|were} rounded to {type}[, {place}]"},

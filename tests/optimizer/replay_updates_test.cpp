@@ -10,6 +10,7 @@
 namespace ttrace::optimizer::replay_updates_test {
 namespace {
 
+using comparison::CompareReport;
 using comparison::TensorComparison;
 using test::make_entry;
 using test::MemoryTrace;
@@ -87,6 +88,30 @@ std::string reason(const Judged& found) {
 std::string reason(const Run& run) { return reason(judged(run)); }
 
 using judge::Outcome;
+
+// A step with a learning rate of 1, where the reference has 0.5.
+CompareReport with_other_rate(const std::vector<double>& after) {
+  Run reference;
+  Run run;
+  run.after = after;
+  MemoryTrace candidate = run.made();
+  candidate.edit().optimizer[0].numbers["lr"] = 1;
+  return engine::compare_traces(reference.made(), candidate, {}, {{}, {1}});
+}
+
+TEST_CASE("an update that follows from another setting is no finding beside it") {
+  const CompareReport report = with_other_rate({-3, 0, 5, -4});
+  CHECK(report.findings.empty());
+  CHECK(report.settings.size() == 1);
+  CHECK(report.downstream == 1);
+}
+
+TEST_CASE("an update that its own settings do not make is a finding beside another setting") {
+  const CompareReport report = with_other_rate({-3, 0, 5.5, -4});
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.settings.size() == 1);
+  CHECK(report.results[report.findings[0].result].outcome == Outcome::kDiverged);
+}
 
 // A run one of whose datasets fails to open once.
 class FailingTrace : public trace::Source {
