@@ -11,6 +11,7 @@
 #include "audit/expressions.h"
 #include "audit/fits.h"
 #include "audit/main_gradients.h"
+#include "audit/moments.h"
 #include "audit/skipped_steps.h"
 #include "audit/step_coverage.h"
 #include "audit/unused_parameters.h"
@@ -107,6 +108,7 @@ class AuditRun {
       norms_.emplace(record.key, measure::candidate_norm(measured.total));
       out_.environment.bytes_read += measured.bytes_read;
     }
+    audit::check_moments(run_.manifest(), out_.tensors);
     std::map<std::string, const trace::Module*> modules;
     for (const trace::Module& module : run_.manifest().modules) {
       modules.emplace(module.name, &module);

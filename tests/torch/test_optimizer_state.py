@@ -8,6 +8,7 @@ import torch
 from complaints import complains
 from fake_ranks import playing
 from small_models import TiedGPT, batch, cross_entropy, seeded
+from support.ttrace_cli import run_ttrace
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
@@ -253,3 +254,25 @@ def test_state_of_a_range_that_no_layout_gives_is_left_out(tmp_path):
     trace = Trace(tmp_path / "run.h5")
     assert not [key for key in trace.entries if key[0] == "optimizer_state"]
     assert ("param_after_step", "weight", 0, None, 0) in trace.entries
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_moments_that_a_resume_has_lost_are_told_by_an_audit_alone(tmp_path, lost):
+    model = seeded(lambda: nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 3)))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    tracer = tt.trace(model, optimizer, out=tmp_path / "run.h5", steps=[3])
+    for step in range(4):
+        if lost and step == 3:
+            for state in optimizer.state.values():
+                state["exp_avg"].zero_()
+                state["exp_avg_sq"].zero_()
+        with tracer.step(step):
+            model(torch.ones(2, 4)).square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    tracer.close()
+    audit = run_ttrace("audit", tmp_path / "run.h5")
+    said = (
+        "all 8 moments are zero at update 4: the optimizer's state was not loaded" in audit.stdout
+    )
+    assert said == lost and (audit.returncode == 1) == lost, audit.stdout
