@@ -151,8 +151,13 @@ def test_another_lr_than_the_reference_is_told(tmp_path: Path) -> None:
     reference, candidate = train(Case(steps=1)), train(Case(steps=1, lr=1.001e-2))
     report = compare(tmp_path, reference, candidate)
     assert report["verdict"] == "diverged"
-    assert {f["key"]["kind"] for f in findings(report)} == {"param_after_step"}
-    assert all("lr 0.01, in the reference 0.01" in f["reason"] for f in findings(report))
+    # The setting is the finding, and the updates follow from it.
+    assert findings(report) == []
+    (setting,) = report["frontier"]
+    assert setting["setting"]["name"] == "lr"
+    updates = [one for one in report["results"] if one["outcome"] == "diverged"]
+    assert {one["key"]["kind"] for one in updates} == {"param_after_step"}
+    assert all("lr 0.01, in the reference 0.01" in one["reason"] for one in updates)
     assert len(report["warnings"]) == 1
 
 
