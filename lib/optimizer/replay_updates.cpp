@@ -166,6 +166,10 @@ struct Update {
   std::unique_ptr<UpdateWork> work;  // while it is replayed
 };
 
+std::size_t index_of(const Update& update, const std::vector<TensorComparison>& results) {
+  return static_cast<std::size_t>(update.result - results.data());
+}
+
 std::string adopt_if_sound(const UpdatePlan& plan, comparison::FinishedReplay finished,
                            TensorComparison& result) {
   if (finished.problem.empty()) {
@@ -204,13 +208,13 @@ void judge_broken(const trace::Source& reference, const trace::Source& candidate
     // A run that is judged by itself is no reference, and nobody moves a number to what is none.
     if (update.broken && update.plan->step.hyperparameters.algorithm == Algorithm::kNone &&
         update.broken->measured.total.nonfinite_different == 0 && &reference != &candidate) {
-      moved.push_back(update.result - results.data());
+      moved.push_back(index_of(update, results));
     }
   }
   const std::map<std::size_t, UpdatePlan> own = plan_own_replays(reference, results, moved);
   for (Update& update : updates) {
     if (!update.broken) continue;
-    const auto plan = own.find(update.result - results.data());
+    const auto plan = own.find(index_of(update, results));
     try {
       if (plan != own.end() && plan->second.problem.empty() &&
           !is_as_planned(plan->second, backend)) {
@@ -235,12 +239,12 @@ void find_consequences(const trace::Source& candidate, const measure::Backend& b
     const auto& compared = update.result->comparison;
     const bool other = update.problem.empty() && !update.plan->difference.empty();
     if (other && compared && compared->replay && compared->replay->outside > 0) {
-      wrong.push_back(update.result - results.data());
+      wrong.push_back(index_of(update, results));
     }
   }
   const std::map<std::size_t, UpdatePlan> own = plan_by_own_settings(candidate, results, wrong);
   for (const Update& update : updates) {
-    const auto plan = own.find(update.result - results.data());
+    const auto plan = own.find(index_of(update, results));
     if (plan == own.end()) continue;
     try {
       update.result->by_setting = is_as_planned(plan->second, backend);
@@ -359,7 +363,7 @@ ReplayedUpdates replay_updates(const trace::Source& reference, const trace::Sour
   for (const Update& update : updates) {
     if (!update.problem.empty()) {
       ++problems[update.problem];
-      replayed.problems.emplace(update.result - results.data(), update.problem);
+      replayed.problems.emplace(index_of(update, results), update.problem);
     }
     if (!update.plan->difference.empty()) ++differences[update.plan->difference];
   }
