@@ -28,7 +28,12 @@ FAULTS = {
         "gpt.embedding.weight · main_grad · step 0",
         "missing_reduction over dp: the mean of the copies is the reference",
     ),
-    "wrong_scale": (DDP, "wrong_scale", "(model)[loss] · output · step 0 · mb 0", "100 %"),
+    "wrong_scale": (
+        DDP,
+        "wrong_scale",
+        "(model)[loss] · output · step 0 · mb 0",
+        "first wrong is the output of (model)[loss]",
+    ),
     "swapped": (FSDP2, "swapped", "(model) · input · step 0 · mb 0", "other data"),
     "clipped_by_more": (
         {**FSDP2, "clip": 0.25},
