@@ -126,6 +126,21 @@ def test_copies_in_another_order_are_found_by_their_values(tmp_path):
     assert {n for one in trace.manifest["optimizer"] for n in one["params"]} == set(chosen)
 
 
+def test_what_cannot_be_compared_ends_no_job(tmp_path):
+    """As tensors of two devices cannot: an optimizer may be offloaded."""
+    model = net(torch.bfloat16)
+    masters = [p.detach().float().clone().requires_grad_() for p in model.parameters()]
+    # One too many, so that values decide, and it has none.
+    masters.append(nn.Parameter(torch.empty(32, 16, device="meta")))
+    optimizer = torch.optim.SGD(masters, lr=0.1)
+    with tt.trace(model, optimizer, out=tmp_path / "run.h5") as tracer, tracer.step(0):
+        model(torch.ones(8, 16, dtype=torch.bfloat16)).float().square().mean().backward()
+        tracer.main_grads()
+        masters[0].grad = torch.empty(32, 16, device="cpu")
+        optimizer.step()
+    assert Trace(tmp_path / "run.h5").manifest["optimizer"]
+
+
 def test_other_tensors_of_an_optimizer_are_no_masters(tmp_path):
     """Temperatures, embeddings of a loss: of another shape, or of a type that is no wider."""
     model = net(torch.float32)

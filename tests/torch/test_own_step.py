@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 from small_models import TiedGPT, seeded, train_step
@@ -61,8 +63,15 @@ def test_the_settings_of_an_update_are_those_that_it_was_made_with(tmp_path, als
         (0, 1e-3, 1),
         (1, 2e-3, 2),
     ]
-    audit = run_ttrace("audit", tmp_path / "warm.h5")
-    assert "update" not in audit.stdout.splitlines()[0], audit.stdout
+    audit = tmp_path / "audit.json"
+    run_ttrace("audit", tmp_path / "warm.h5", "--json", audit)
+    updates = [
+        check
+        for tensor in json.loads(audit.read_text(encoding="utf-8"))["results"]
+        for check in tensor.get("checks", [])
+        if check["operation"] == "optimizer step"
+    ]
+    assert updates and {one["result"] for one in updates} == {"consistent"}
     late = trained(tmp_path / "late.h5", lambda p: Decays(p, lr=1.0))
     assert [one["lr"] for one in late.manifest["optimizer"]] == [1.0, 0.5]
     plain = trained(tmp_path / "plain.h5", lambda p: Counting(p, lr=0.1))

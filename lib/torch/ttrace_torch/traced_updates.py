@@ -17,6 +17,7 @@ from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import Step
 from ttrace_torch.frameworks.framework import Watch
 from ttrace_torch.job import TracedJob
+from ttrace_torch.optimizer.masters import is_copy
 from ttrace_torch.optimizer.several import OptimizersWatch
 from ttrace_torch.optimizer.watch import OptimizerWatch
 
@@ -134,7 +135,7 @@ class TracedUpdates:
         others = {}
         for name, given in (self._gradients_of_masters() if consumed else {}).items():
             gradient = self._job.names.parameters[name].grad
-            if gradient is None or not _is_copy(given, gradient):
+            if gradient is None or not is_copy(given, gradient):
                 others[name] = given
         self.record_parameters(step, "main_grad", names, others)
         if not consumed and not scaler.active:
@@ -166,7 +167,7 @@ class TracedUpdates:
         of_masters = self._gradients_of_masters() if before else {}
         for name, (gradient, version) in before.items():
             found = now.get(name)
-            if (given := of_masters.get(name)) is not None and not _is_copy(given, gradient):
+            if (given := of_masters.get(name)) is not None and not is_copy(given, gradient):
                 step.gradients_changed = True
             # Another tensor may hold the same values, as a copy of a framework's.
             if found is not None and found[0] is gradient and found[1] != version:
@@ -323,13 +324,6 @@ class TracedUpdates:
         except Exception as error:
             self._problems.mistake(step.number, f"step {step.number}: {describe(error)}")
         return []
-
-
-def _is_copy(of_master: torch.Tensor, gradient: torch.Tensor) -> bool:
-    """Whether a master's gradient is the parameter's, in another type."""
-    if of_master.shape != gradient.shape or of_master.is_sparse or gradient.is_sparse:
-        return False
-    return torch.equal(of_master, gradient.to(of_master.dtype))
 
 
 def _is_added_entry_by_entry(gradient: torch.Tensor | None) -> bool:

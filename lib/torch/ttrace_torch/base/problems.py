@@ -42,6 +42,7 @@ class Problems:
         if text in self._said:
             return
         self._said.add(text)
+        # Names have dots or digits, or stand before a colon.
         alike = re.sub(r"\S*[\d._]\S*|^\S+:", "", text)
         count = self._alike[alike] = self._alike.get(alike, 0) + 1
         if count > _SPELLED:

@@ -54,10 +54,17 @@ def _may_copy(wide: torch.Tensor, parameter: torch.Tensor) -> bool:
     return parameter.is_floating_point() and parameter.element_size() < wide.element_size()
 
 
+def is_copy(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether the other tensor, converted to the type of the first, is that one. They may lie on
+    different devices, as where an optimizer is offloaded; what cannot be compared is no copy."""
+    if one.shape != other.shape or one.is_sparse or other.is_sparse:
+        return False
+    try:
+        with torch.no_grad():
+            return torch.equal(one, other.to(device=one.device, dtype=one.dtype))
+    except (NotImplementedError, RuntimeError):  # no storage, or another class of tensor
+        return False
+
+
 def _equal(wide: torch.Tensor, parameters: Mapping[str, torch.Tensor]) -> list[str]:
-    with torch.no_grad():
-        return [
-            name
-            for name, parameter in parameters.items()
-            if _may_copy(wide, parameter) and torch.equal(wide.to(parameter.dtype), parameter)
-        ]
+    return [name for name, p in parameters.items() if _may_copy(wide, p) and is_copy(p, wide)]
