@@ -90,15 +90,21 @@ AuditCheck check_finite(const TensorComparison& record) {
   return check;
 }
 
+std::string expected_of(const comparison::Replay& replay) {
+  if (replay.of == "no update") return replay.of;
+  if (replay.of == comparison::kOfMaster) {
+    return base::render({"the optimizer's master, rounded", {}});
+  }
+  return base::render(
+      {"{update} of param, main_grad and optimizer_state", {{"update", replay.of}}});
+}
+
 AuditCheck check_update(const TensorComparison& record) {
   const comparison::Replay& replay = *record.comparison->replay;
   const bool master = replay.of == comparison::kOfMaster;
   AuditCheck check;
   check.operation = master ? "master" : "optimizer step";
-  check.expected = replay.of == "no update" ? replay.of
-                   : master                 ? base::render({"the optimizer's master, rounded", {}})
-                            : base::render({"{update} of param, main_grad and optimizer_state",
-                                            {{"update", replay.of}}});
+  check.expected = expected_of(replay);
   const double norm = measure::reference_norm(record.comparison->measurement.total);
   if (norm > 0) {
     check.error = measure::difference_norm(record.comparison->measurement.total) / norm;

@@ -55,12 +55,12 @@ struct TruthRatios {
 // counts.
 TruthRatios truth_ratios(const std::vector<const TensorTruth*>& truths);
 
-// A value that was judged by recomputing it from values of its own run: an updated parameter by
-// replaying its optimizer, a gradient norm from the main gradients.
 // What an update "is a replay of" where the parameter before the step is not what the optimizer's
 // master holds (optimizer/masters.h).
 inline constexpr const char* kOfMaster = "master";
 
+// A value that was judged by recomputing it from values of its own run: an updated parameter by
+// replaying its optimizer, a gradient norm from the main gradients.
 struct Replay {
   std::string of;  // "adamw", "adam", "sgd", "no update", "grad_norm", kOfMaster
   // Counted for updates only, like `worst`.

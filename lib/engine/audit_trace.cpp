@@ -11,7 +11,6 @@
 #include "audit/expressions.h"
 #include "audit/fits.h"
 #include "audit/main_gradients.h"
-#include "audit/moments.h"
 #include "audit/skipped_steps.h"
 #include "audit/step_coverage.h"
 #include "audit/unused_parameters.h"

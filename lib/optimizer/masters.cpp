@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/message.h"
+#include "comparison/local_files.h"
 #include "measure/measure_update.h"
 #include "measure/sections.h"
 #include "optimizer/replay_updates.h"
@@ -109,6 +110,7 @@ std::vector<std::string> judge_masters(const trace::Source& reference,
   const Masters of_candidate(candidate);
   const Masters of_reference(reference);
   std::atomic<std::uint64_t> alike = 0;
+  std::atomic<std::uint64_t> elsewhere = 0;
   execution.parallel_for(updates.size(), [&](std::size_t u) {
     TensorComparison& result = *updates[u];
     if (hooks.stopped()) return;
@@ -129,14 +131,27 @@ std::vector<std::string> judge_masters(const trace::Source& reference,
       adopt_replay(comparison::kOfMaster, 1, *std::move(found),
                    state == states.end() ? result : *state->second);
     } catch (const base::InputError& error) {
-      comparison::mark_unreadable(result, error.what());
+      // A part on that machine has judged the update.
+      if (comparison::needs_another_machine(error.what())) {
+        ++elsewhere;
+      } else {
+        comparison::mark_unreadable(result, error.what());
+      }
     }
   });
-  if (alike == 0) return {};
-  return {
+  std::vector<std::string> warnings;
+  if (elsewhere > 0) {
+    warnings.push_back(base::render(
+        {"the optimizer's masters of {count:parameter} lie on other machines and were not compared "
+         "with what the model holds; compare where their rank files are",
+         {{"count", elsewhere.load()}}}));
+  }
+  if (alike == 0) return warnings;
+  warnings.push_back(
       base::render({"the optimizer's masters of {count:parameter} are not what the model holds, "
                     "in either run, so they were not compared",
-                    {{"count", alike.load()}}})};
+                    {{"count", alike.load()}}}));
+  return warnings;
 }
 
 }  // namespace ttrace::optimizer

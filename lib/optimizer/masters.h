@@ -22,7 +22,8 @@ inline constexpr std::string_view kMainCopy = ".main_param";
 // (optimizers round either way), the master takes this measurement, or the update where the
 // reference has no such master: its `replay` is of comparison::kOfMaster. If the reference's own
 // masters are not what its model holds, too, the job means something else by them and the update
-// stays as it is. Returns a warning that says so, if any. Leaves out parameters of types in which
+// stays as it is. Masters whose files lie on another machine are not looked at: a part there has
+// judged the update. Returns a warning of either, if any. Leaves out parameters of types in which
 // no optimizer computes. If `hooks` stop the work, the rest stays as it is. The same for every
 // number of threads.
 std::vector<std::string> judge_masters(const trace::Source& reference,

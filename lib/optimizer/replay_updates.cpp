@@ -231,9 +231,8 @@ void judge_broken(const trace::Source& reference, const trace::Source& candidate
 
 // Marks the updates that the optimizer makes with the run's own settings, where these are not the
 // reference's: they follow from the settings.
-void find_consequences(const trace::Source& candidate, const measure::Backend& backend,
-                       const std::vector<TensorComparison>& results,
-                       const std::vector<Update>& updates) {
+void find_consequences(const trace::Source& candidate, const measure::ExecutionContext& execution,
+                       std::vector<TensorComparison>& results, const std::vector<Update>& updates) {
   std::vector<std::size_t> wrong;
   for (const Update& update : updates) {
     const auto& compared = update.result->comparison;
@@ -243,15 +242,13 @@ void find_consequences(const trace::Source& candidate, const measure::Backend& b
     }
   }
   const std::map<std::size_t, UpdatePlan> own = plan_by_own_settings(candidate, results, wrong);
-  for (const Update& update : updates) {
-    const auto plan = own.find(index_of(update, results));
-    if (plan == own.end()) continue;
+  execution.parallel_for(wrong.size(), [&](std::size_t w) {
     try {
-      update.result->by_setting = is_as_planned(plan->second, backend);
+      results[wrong[w]].by_setting = is_as_planned(own.at(wrong[w]), *execution.backend);
     } catch (const base::InputError&) {
       // It was readable a moment ago; the divergence stands by itself.
     }
-  }
+  });
 }
 
 // Replays once every update that has work, and finishes those that need not be repeated. If `hooks`
@@ -348,7 +345,7 @@ ReplayedUpdates replay_updates(const trace::Source& reference, const trace::Sour
   replay_all(updates, execution, work, hooks);
   replay_all(updates, execution, work, hooks);  // those that are to be repeated
   judge_broken(reference, candidate, *execution.backend, results, updates);
-  find_consequences(candidate, *execution.backend, results, updates);
+  find_consequences(candidate, execution, results, updates);
   for (Update& update : updates) {
     if (update.work) {
       comparison::mark_interrupted(*update.result);

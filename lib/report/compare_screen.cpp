@@ -31,11 +31,7 @@ using comparison::TensorComparison;
 using judge::Outcome;
 
 std::string describe_who(const CompareReport& report, const FindingGroup& group) {
-  std::set<std::uint64_t> ranks;
-  for (const std::size_t f : group.findings) {
-    ranks.insert(report.findings[f].ranks.begin(), report.findings[f].ranks.end());
-  }
-  return describe_ranks_of({ranks.begin(), ranks.end()}, report.candidate.ranks);
+  return describe_ranks_of(ranks_of(report, group), report.candidate.ranks);
 }
 
 std::string describe_where(const CompareReport& report, const FindingGroup& group) {

@@ -141,6 +141,15 @@ std::vector<FindingGroup> group_findings(const comparison::CompareReport& report
   return groups;
 }
 
+std::vector<std::uint64_t> ranks_of(const comparison::CompareReport& report,
+                                    const FindingGroup& group) {
+  std::set<std::uint64_t> ranks;
+  for (const std::size_t f : group.findings) {
+    ranks.insert(report.findings[f].ranks.begin(), report.findings[f].ranks.end());
+  }
+  return {ranks.begin(), ranks.end()};
+}
+
 std::string id_of(const comparison::SettingDifference& setting) {
   // A setting may differ in several ways in one step, each for other parameters.
   return concat("setting:", setting.step, "/", setting.name, "/",

@@ -32,6 +32,10 @@ struct FindingGroup {
 // the order of their first finding.
 std::vector<FindingGroup> group_findings(const comparison::CompareReport& report);
 
+// The ranks in whose shards a finding of the group has an error, ascending.
+std::vector<std::uint64_t> ranks_of(const comparison::CompareReport& report,
+                                    const FindingGroup& group);
+
 // The id of a setting, "setting:0/weight_decay/fc.weight", with its first parameter.
 std::string id_of(const comparison::SettingDifference& setting);
 

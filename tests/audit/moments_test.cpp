@@ -1,5 +1,4 @@
-#include "audit/moments.h"
-
+#include "audit/updates.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 

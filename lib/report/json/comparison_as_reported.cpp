@@ -1,7 +1,6 @@
 #include "report/json/comparison_as_reported.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "base/message.h"
@@ -63,11 +62,7 @@ class AsReported {
     out.headline = headlines_.of(group);
     out.outcome = outcome_name(report_.results[shown.result].outcome);
     out.keys = keys_of(group);
-    std::set<std::uint64_t> ranks;
-    for (const std::size_t f : group.findings) {
-      ranks.insert(report_.findings[f].ranks.begin(), report_.findings[f].ranks.end());
-    }
-    out.ranks.assign(ranks.begin(), ranks.end());
+    out.ranks = ranks_of(report_, group);
     if (is_of_one_side(shown)) {
       out.id = group.id;
       out.title = base::concat(out.outcome, ": ", shown.one_sided_group);

@@ -208,8 +208,8 @@ LocalizedFinding finding_from(const JsonCursor& cursor) {
   return finding;
 }
 
-// The finding; where it represents a group, with the title, headline, members
-// and ranks of the group.
+// The finding; where it represents a group, with the title, headline, members and
+// ranks of the group.
 LocalizedFinding finding_as_read(const ReadFinding& read,
                                  const std::map<std::string, std::vector<std::uint64_t>>& ranks) {
   LocalizedFinding finding = finding_from(read.item);
