@@ -1,8 +1,9 @@
 #include "optimizer/masters.h"
 
+#include <algorithm>
 #include <limits>
 
-#include "engine/audit_trace.h"
+#include "comparison/coverage.h"
 #include "engine/compare_traces.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
@@ -111,6 +112,19 @@ TEST_CASE("masters that are zero, not finite or of the next parameter are found"
     stale.master = master;
     CHECK(update_of(compared(plain(), stale)).outcome == Outcome::kDiverged);
   }
+}
+
+TEST_CASE("a master that the reference has, too, is the finding, and no rule of a person") {
+  Run stale;
+  stale.master = {1, 2.25, 3, 4};
+  const CompareReport report = compared(Run(), stale);
+  const auto found = std::ranges::find_if(report.results, [](const TensorComparison& result) {
+    return result.key.kind == Kind::kOptimizerState;
+  });
+  REQUIRE(found != report.results.end());
+  CHECK(found->outcome == Outcome::kDiverged);
+  CHECK(found->comparison->replay->of == comparison::kOfMaster);
+  CHECK(comparison::coverage_of(report).start_by_policy.empty());
 }
 
 TEST_CASE("a copy of the same type must be equal") {

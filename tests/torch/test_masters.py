@@ -87,6 +87,7 @@ def test_stale_masters_are_the_headline(reference, tmp_path, fault, whose):
     done = compared(reference, tmp_path / "run.h5")
     first = done.stdout.splitlines()[0]
     assert done.returncode == DIVERGED, done.stdout
+    assert "allowed to differ by rules" not in first, done.stdout
     assert whose in first and "are not what the model holds before the step" in first, done.stdout
     audit = run_ttrace("audit", tmp_path / "run.h5", "--specification", reference / "ref.json")
     assert audit.returncode == DIVERGED, audit.stdout
