@@ -33,6 +33,7 @@ bool must_be_finite(Kind kind) {
     case Kind::kInput:
     case Kind::kOutput:
     case Kind::kBuffer:
+    case Kind::kBufferAfterStep:
     case Kind::kScalar:
     case Kind::kIndex:
       return false;
@@ -103,7 +104,7 @@ AuditCheck check_update(const TensorComparison& record) {
   const comparison::Replay& replay = *record.comparison->replay;
   const bool master = replay.of == comparison::kOfMaster;
   AuditCheck check;
-  check.operation = master ? "master" : "optimizer step";
+  check.operation = master ? "master" : std::string(kOptimizerStep);
   check.expected = expected_of(replay);
   const double norm = measure::reference_norm(record.comparison->measurement.total);
   if (norm > 0) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "audit/record.h"
@@ -16,6 +17,9 @@
 #include "trace/source.h"
 
 namespace ttrace::audit {
+
+// The check that an updated parameter is what its optimizer's rule makes of what the run recorded.
+inline constexpr std::string_view kOptimizerStep = "optimizer step";
 
 // Measures a run against itself: one record per selected tensor, in the order of the keys, with its
 // replicas, its non-finite elements, and the replay of updated parameters. Records that cannot be

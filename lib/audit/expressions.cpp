@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "audit/agreement.h"
 #include "audit/explain_mismatch.h"
 #include "audit/finished_judgement.h"
 #include "audit/read_numbers.h"
@@ -16,6 +17,7 @@
 #include "audit/rows_that_stand_out.h"
 #include "audit/skipped_steps.h"
 #include "audit/specified_run.h"
+#include "audit/update_formulas.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
@@ -33,9 +35,7 @@ namespace {
 using trace::Kind;
 using trace::TensorEntry;
 
-bool is_judged_elsewhere(Kind kind) {
-  return kind == Kind::kMainGrad || kind == Kind::kGradNorm || kind == Kind::kParamAfterStep;
-}
+bool is_judged_elsewhere(Kind kind) { return kind == Kind::kMainGrad || kind == Kind::kGradNorm; }
 
 bool is_given(Kind kind) {
   return kind == Kind::kParam || kind == Kind::kBuffer || kind == Kind::kOptimizerState ||
@@ -55,6 +55,7 @@ class Audit {
   Audit(const ExpressionAudit& audit, const std::vector<AuditedTensor>& tensors)
       : audit_(audit),
         run_(audit.run, audit.specification, audit.execution, memory_for_values(audit)),
+        updates_(audit.specification, audit.run.manifest()),
         narrow_factors_(audit.run.manifest().run.products),
         numbers_([this](std::size_t number,
                         const trace::TensorKey& like) { return run_.find(number, like); },
@@ -71,6 +72,7 @@ class Audit {
     const TensorEntry* entry = run_.find(tensor.key);
     if (is_judged_elsewhere(tensor.key.kind) || tensor.unreadable || tensor.left_undone) return;
     if (audit_.division.part && !tensor.norm) return;  // the merge judges by the manifest
+    if (is_left_by_step(tensor.key.kind) && !follows_formula(tensor)) return;
     if (is_given(tensor.key.kind)) tensor.outcome = AuditOutcome::kGiven;
     if (entry == nullptr) {
       tensor.reason =
@@ -101,10 +103,7 @@ class Audit {
         tensor.reason = none->reason;
         if (none->why == specification::NoExpression::Why::kNotRecorded) {
           tensor.lacks = specification.key_of(none->tensor);
-          if (!collector_records(tensor.lacks->kind)) {
-            tensor.reason = base::render(
-                {"{why}: no setting of ttrace-torch records it", {{"why", none->reason}}});
-          }
+          tensor.reason += why_never_recorded(audit_.run.manifest(), tensor.lacks->kind);
         }
       }
       return;
@@ -115,6 +114,25 @@ class Audit {
   JudgedValues judged() && { return std::move(judged_); }
 
  private:
+  // Whether a formula is to judge what a step left: no replay has, and the formula holds for it.
+  // Otherwise a buffer is given, and an update says why nothing judges it.
+  bool follows_formula(AuditedTensor& tensor) {
+    const bool replayed = std::ranges::any_of(
+        tensor.checks, [](const AuditCheck& check) { return check.operation == kOptimizerStep; });
+    if (replayed) return false;
+    const std::string problem = updates_.why_not(tensor.key);
+    if (problem.empty()) {
+      tensor.reason.clear();
+      return true;
+    }
+    if (tensor.key.kind == Kind::kBufferAfterStep) {
+      tensor.outcome = AuditOutcome::kGiven;
+    } else if (audit_.specification.update) {
+      tensor.reason = base::concat(tensor.reason, tensor.reason.empty() ? "" : "; ", problem);
+    }
+    return false;
+  }
+
   // Notes that the tensor follows from `source` if faults of it travel. Looks at every name under
   // which the trace has the source: ranks may have taken the result of a reduction, while the first
   // name is the term before it. Of names with the same faults the first is enough.
@@ -361,6 +379,7 @@ class Audit {
 
   const ExpressionAudit& audit_;
   SpecifiedRun run_;
+  UpdateFormulas updates_;
   specification::NarrowFactors narrow_factors_;
   ReadNumbers numbers_;
   std::map<trace::TensorKey, std::set<std::string>> travelling_;  // see travelling()

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "audit/record.h"
+#include "base/message.h"
 #include "base/text.h"
 
 namespace ttrace::audit {
@@ -71,7 +72,15 @@ bool is_of_module(Kind kind) {
 
 }  // namespace
 
-bool collector_records(Kind kind) { return kind != Kind::kBuffer && kind != Kind::kGradInput; }
+bool collector_records(Kind kind) { return kind != Kind::kGradInput; }
+
+std::string why_never_recorded(const trace::Manifest& manifest, Kind kind) {
+  if (!collector_records(kind))
+    return base::render({": no setting of ttrace-torch records it", {}});
+  const std::optional<trace::Recorded>& recorded = manifest.run.recorded;
+  if (kind != Kind::kBuffer || !recorded || !records(*recorded, kind)) return "";
+  return base::render({": ttrace-torch records the buffers of state_dict() alone", {}});
+}
 
 std::string recording_line(const trace::Manifest& manifest,
                            const std::vector<trace::TensorKey>& lacking) {

@@ -12,13 +12,16 @@ namespace ttrace::audit {
 
 // "TTRACE_KINDS=input,output,param TTRACE_MODULES=layers.0,layers.0.fc1": the settings of the
 // collector that record what the trace holds and the tensors that it is `lacking`. Empty where
-// other settings would not record more. Kinds that the collector does not know (buffers), which it
-// would refuse, are left out.
+// other settings would not record more. Kinds that the collector does not know (`grad_input`),
+// which it would refuse, are left out.
 std::string recording_line(const trace::Manifest& manifest,
                            const std::vector<trace::TensorKey>& lacking);
 
 // Whether a setting makes the collector record tensors of this kind.
 bool collector_records(trace::Kind kind);
+// Why no setting makes it record a tensor of this kind that the run lacks, as the end of a
+// sentence; empty if one may.
+std::string why_never_recorded(const trace::Manifest& manifest, trace::Kind kind);
 
 // Sets `record_next` of the findings whose values were compared: the settings that also record the
 // layer around the finding, that is inputs, outputs and gradients of its module and of all others

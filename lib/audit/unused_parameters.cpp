@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 
+#include "audit/agreement.h"
 #include "base/error.h"
 #include "base/message.h"
 #include "layout/view.h"
@@ -60,7 +61,7 @@ measure::Measurement difference(const trace::Source& run, const UnusedParameter&
 AuditCheck check_unused(const trace::Source& run, const UnusedParameter& parameter,
                         const optimizer::UpdatePlan& plan, const measure::Backend& backend) {
   AuditCheck check;
-  check.operation = "optimizer step";
+  check.operation = kOptimizerStep;
   check.expected = base::render({"the parameter as it was, since it got no gradient", {}});
   const measure::Measurement measured = difference(run, parameter, backend);
   check.expected_norm = measure::reference_norm(measured.total);

@@ -19,6 +19,7 @@ bool is_computed(Kind kind) {
     case Kind::kMainGrad:
     case Kind::kGradNorm:
     case Kind::kParamAfterStep:
+    case Kind::kBufferAfterStep:
       return true;
     case Kind::kParam:
     case Kind::kBuffer:

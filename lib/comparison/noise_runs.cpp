@@ -185,8 +185,8 @@ std::uint64_t first_step_of(const trace::Manifest& manifest) {
 }  // namespace
 
 bool is_reached_by_noise(Kind kind) {
-  return kind != Kind::kParam && kind != Kind::kBuffer && kind != Kind::kOptimizerState &&
-         kind != Kind::kInput && kind != Kind::kIndex;
+  return kind != Kind::kParam && kind != Kind::kOptimizerState && kind != Kind::kInput &&
+         kind != Kind::kIndex;
 }
 
 bool is_same_run(const trace::Source& a, const trace::Source& b) {

@@ -131,6 +131,7 @@ const std::string* PaddedValues::parameter_of(const Pair& pair, const Excess& ow
       }
       return in(taken_by, trace::module_of_value(pair.key.name));
     case Kind::kBuffer:
+    case Kind::kBufferAfterStep:
       return in(made_by, trace::owner_of(pair.key.name));
     default:
       return nullptr;

@@ -44,9 +44,12 @@ std::uint64_t error_depth(const trace::TensorKey& key, std::uint64_t layers) {
   const auto layer = layer_number(key.name);
   switch (key.kind) {
     case trace::Kind::kParam:
-    case trace::Kind::kBuffer:
     case trace::Kind::kIndex:
       return 0;
+    case trace::Kind::kBuffer:
+      if (key.step == 0) return 0;
+      [[fallthrough]];  // the step before left it
+    case trace::Kind::kBufferAfterStep:
     case trace::Kind::kInput:
     case trace::Kind::kOutput:
       return layer ? std::min(*layer + 1, layers) : layers;

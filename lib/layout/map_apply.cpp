@@ -167,9 +167,9 @@ using trace::Kind;
 
 const std::vector<Kind> kOfValues{Kind::kInput,      Kind::kOutput, Kind::kGradInput,
                                   Kind::kGradOutput, Kind::kLoss,   Kind::kScalar};
-const std::vector<Kind> kOfParameters{Kind::kParam,          Kind::kBuffer,
-                                      Kind::kParamGrad,      Kind::kMainGrad,
-                                      Kind::kParamAfterStep, Kind::kOptimizerState};
+const std::vector<Kind> kOfParameters{
+    Kind::kParam,          Kind::kBuffer,         Kind::kParamGrad,      Kind::kMainGrad,
+    Kind::kParamAfterStep, Kind::kOptimizerState, Kind::kBufferAfterStep};
 
 void add_missing(const std::vector<std::string>& names, std::vector<std::string>& list) {
   for (const std::string& name : names) {

@@ -54,6 +54,8 @@ class Collector {
         return updated_parameter();
       case Kind::kBuffer:
         return buffer();
+      case Kind::kBufferAfterStep:
+        return buffer_after_step();
       case Kind::kScalar:  // see last_before_scalars
       case Kind::kIndex:
         return;
@@ -93,15 +95,32 @@ class Collector {
     append(index_.find_owned(key_.step, Kind::kBuffer, name));
   }
 
-  // The module that owns a buffer left it so in the step before.
+  // The step before left it so.
   void buffer() {
     if (key_.step == 0) return;
-    TensorKey step_before = key_;
-    --step_before.step;
-    append(index_.find_in_step(step_before.step, Kind::kBuffer, key_.name));
+    append(index_.find_in_step(key_.step - 1, Kind::kBufferAfterStep, key_.name));
+    if (found_.empty()) written_in(key_.step - 1);
+  }
+
+  void buffer_after_step() { written_in(key_.step); }
+
+  // What a step makes of a buffer: the module that owns it writes to it, or, where it is a copy or
+  // an average, it follows the parameter whose name stands at the end of its own.
+  void written_in(std::uint64_t step) {
+    TensorKey of_step = key_;
+    of_step.step = step;
+    append(index_.find_in_step(step, Kind::kBuffer, key_.name));
     const std::string_view owner = trace::owner_of(key_.name);
-    append(index_.find_values(step_before, Kind::kInput, owner));
-    append(index_.find_values(step_before, Kind::kOutput, owner));
+    append(index_.find_values(of_step, Kind::kInput, owner));
+    append(index_.find_values(of_step, Kind::kOutput, owner));
+    std::string_view rest = key_.name;
+    for (std::size_t dot = rest.find('.'); dot != rest.npos; dot = rest.find('.')) {
+      rest.remove_prefix(dot + 1);
+      const auto updated = index_.find_in_step(step, Kind::kParamAfterStep, std::string(rest));
+      if (updated.empty()) continue;
+      append(updated);
+      return;
+    }
   }
 
   void loss() {

@@ -9,8 +9,8 @@ namespace {
 // In the order of Phase.
 constexpr std::string_view kNamesOfPhases[] = {"parameter", "input",    "forward",
                                                "loss",      "backward", "synchronisation",
-                                               "grad_norm", "optimizer"};
-static_assert(std::size(kNamesOfPhases) == static_cast<std::size_t>(Phase::kOptimizer) + 1);
+                                               "grad_norm", "optimizer", "state"};
+static_assert(std::size(kNamesOfPhases) == static_cast<std::size_t>(Phase::kState) + 1);
 
 }  // namespace
 
@@ -42,6 +42,8 @@ Phase phase_of(const trace::TensorKey& key) {
       return Phase::kGradNorm;
     case Kind::kParamAfterStep:
       return Phase::kOptimizer;
+    case Kind::kBufferAfterStep:
+      return Phase::kState;
   }
   return Phase::kForward;
 }

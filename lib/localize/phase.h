@@ -16,6 +16,7 @@ enum class Phase {
   kSynchronisation,
   kGradNorm,
   kOptimizer,
+  kState,  // what the step leaves to the next one, besides parameters
 };
 
 // Name in the JSON report.

@@ -220,13 +220,13 @@ class GradientErrors {
   std::map<std::string, double> errors_;
 };
 
-// Returns the update whose result `key` should be, or nothing.
+// Returns what the step before left of what stands under `key` now, or nothing.
 std::optional<TensorKey> update_before(const TensorKey& key) {
   if (key.step == 0) return std::nullopt;
   TensorKey update = key;
   update.step = key.step - 1;
-  update.kind = Kind::kParamAfterStep;
-  if (key.kind == Kind::kParam) return update;
+  update.kind = key.kind == Kind::kBuffer ? Kind::kBufferAfterStep : Kind::kParamAfterStep;
+  if (key.kind == Kind::kParam || key.kind == Kind::kBuffer) return update;
   if (key.kind != Kind::kOptimizerState || !key.name.ends_with(kMainCopy)) return std::nullopt;
   update.name.resize(key.name.size() - kMainCopy.size());
   return update;
@@ -309,7 +309,9 @@ void reuse_verdicts(const trace::Source& candidate, const measure::ExecutionCont
   for (const TensorComparison* const result : earlier) {
     const bool usable =
         result->outcome == Outcome::kMatch || result->outcome == Outcome::kNotJudged;
-    if (result->key.kind == Kind::kParamAfterStep && usable && result->comparison) {
+    const bool left =
+        result->key.kind == Kind::kParamAfterStep || result->key.kind == Kind::kBufferAfterStep;
+    if (left && usable && result->comparison) {
       updates.emplace(result->key, result);
     }
   }

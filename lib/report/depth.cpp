@@ -40,6 +40,7 @@ const std::vector<Band>& bands() {
       {"main_grad", "gradients", {Kind::kMainGrad}},
       {"norm", "gradient norm", {Kind::kGradNorm}},
       {"update", "updates", {Kind::kParamAfterStep}},
+      {"buffer", "buffers", {Kind::kBufferAfterStep}},
   };
   return kBands;
 }

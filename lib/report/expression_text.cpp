@@ -45,7 +45,11 @@ class Inspection {
         write_gradient_norm(entry.key);
         break;
       case Kind::kParamAfterStep:
-        write_step(entry.key);
+        if (has_formula(entry.key)) {
+          write_specified(entry);
+        } else {
+          write_step(entry.key);
+        }
         break;
       default:
         write_specified(entry);
@@ -54,6 +58,12 @@ class Inspection {
   }
 
  private:
+  // Whether the specification follows this update: its optimizer is none whose rule is known.
+  bool has_formula(const trace::TensorKey& key) const {
+    const auto number = specification_.find(key);
+    return number && specification_.tensors[*number].pattern;
+  }
+
   void write_specified(const TensorEntry& entry) {
     const auto number = specification_.find(entry.key);
     if (!number || entry.microbatches) {

@@ -15,8 +15,9 @@ constexpr std::string_view kPhases[] = {"before the step, parameters",
                                         "backward",
                                         "backward, gradient synchronisation",
                                         "gradient norm",
-                                        "optimizer"};
-static_assert(std::size(kPhases) == static_cast<std::size_t>(localize::Phase::kOptimizer) + 1);
+                                        "optimizer",
+                                        "state for the next step"};
+static_assert(std::size(kPhases) == static_cast<std::size_t>(localize::Phase::kState) + 1);
 
 // By kind of place; a place without a module or an axis has none of the brackets.
 std::string_view template_of_place(localize::PlaceKind kind) {

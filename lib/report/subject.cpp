@@ -46,6 +46,8 @@ KindWords words_of(Kind kind) {
       return {"", "", "gradient norm"};
     case Kind::kOptimizerState:
       return {"the optimizer state ", "", "optimizer state"};
+    case Kind::kBufferAfterStep:
+      return {"the new value of buffer ", "the new values of ", "buffer"};
     case Kind::kParamAfterStep:
       return {"the update of ", "the updates of ", "parameter"};
     case Kind::kScalar:

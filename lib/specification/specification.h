@@ -85,6 +85,17 @@ struct AfterBackward {
   std::optional<double> clip_norm;
 };
 
+// The step whose updates the patterns follow, and the settings of the optimizer in it, whose
+// numbers are constants in them.
+struct SpecifiedUpdate {
+  struct Settings {
+    std::string type;
+    std::map<std::string, double> numbers;
+  };
+  std::uint64_t step = 0;
+  std::map<std::string, Settings> settings;  // by parameter
+};
+
 struct Specification {
   std::map<std::string, std::string> source;  // facts for people
   std::optional<tensor::DType> precision;
@@ -96,6 +107,7 @@ struct Specification {
   // Set for a variant that holds for a single micro-batch: its number, in any step.
   std::optional<std::uint64_t> microbatch;
   AfterBackward after_backward;
+  std::optional<SpecifiedUpdate> update;
   std::map<std::string, std::uint64_t> opaque;  // operation -> tensors
   std::uint64_t bytes = 0;                      // of memory, at most
 

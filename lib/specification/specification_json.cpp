@@ -236,6 +236,25 @@ AfterBackward after_backward_from(const JsonCursor& cursor) {
   return after;
 }
 
+SpecifiedUpdate update_from(const JsonCursor& cursor) {
+  cursor.allow_keys({"step", "settings"});
+  SpecifiedUpdate update;
+  update.step = cursor.require("step").as_count();
+  for (const JsonCursor& group : cursor.require("settings").items()) {
+    group.allow_keys({"type", "params", "numbers"});
+    SpecifiedUpdate::Settings settings{group.require("type").as_string(), {}};
+    for (const auto& [name, value] : group.require("numbers").members()) {
+      settings.numbers[name] = value.as_number();
+    }
+    for (const JsonCursor& name : group.require("params").items()) {
+      if (!update.settings.emplace(name.as_string(), settings).second) {
+        throw name.error("an earlier group has this parameter");
+      }
+    }
+  }
+  return update;
+}
+
 }  // namespace
 
 Specification parse_specification(std::string_view text, const std::string& file,
@@ -244,7 +263,7 @@ Specification parse_specification(std::string_view text, const std::string& file
   const base::JsonDocument document(text, file);
   const JsonCursor root = document.root();
   root.allow_keys({"schema", "source", "precision", "patterns", "tensors", "variants",
-                   "after_backward", "opaque"});
+                   "after_backward", "update", "opaque"});
   const JsonCursor schema = root.require("schema");
   if (schema.as_string() != kSpecificationSchema) {
     throw schema.error("expected \"", kSpecificationSchema, "\", found \"",
@@ -279,6 +298,7 @@ Specification parse_specification(std::string_view text, const std::string& file
   if (const auto after = root.find("after_backward")) {
     specification.after_backward = after_backward_from(*after);
   }
+  if (const auto update = root.find("update")) specification.update = update_from(*update);
   if (const auto opaque = root.find("opaque")) {
     for (const auto& [operation, count] : opaque->members()) {
       specification.opaque[operation] = count.as_count();

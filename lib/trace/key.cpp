@@ -40,6 +40,8 @@ std::string_view kind_name(Kind kind) {
       return "grad_norm";
     case Kind::kOptimizerState:
       return "optimizer_state";
+    case Kind::kBufferAfterStep:
+      return "buffer_after_step";
     case Kind::kParamAfterStep:
       return "param_after_step";
     case Kind::kScalar:
@@ -131,6 +133,7 @@ std::string module_of(const TensorKey& key) {
   switch (key.kind) {
     case Kind::kParam:
     case Kind::kBuffer:
+    case Kind::kBufferAfterStep:
     case Kind::kParamGrad:
     case Kind::kMainGrad:
     case Kind::kParamAfterStep:

@@ -23,15 +23,17 @@ enum class Kind {
   kGradNorm,
   kOptimizerState,
   kParamAfterStep,
+  kBufferAfterStep,
   kScalar,
   kIndex,
 };
 
 inline constexpr std::array kAllKinds{
-    Kind::kParam,    Kind::kBuffer,     Kind::kInput,          Kind::kOutput,
-    Kind::kLoss,     Kind::kGradOutput, Kind::kGradInput,      Kind::kParamGrad,
-    Kind::kMainGrad, Kind::kGradNorm,   Kind::kOptimizerState, Kind::kParamAfterStep,
-    Kind::kScalar,   Kind::kIndex};
+    Kind::kParam,           Kind::kBuffer,         Kind::kInput,
+    Kind::kOutput,          Kind::kLoss,           Kind::kGradOutput,
+    Kind::kGradInput,       Kind::kParamGrad,      Kind::kMainGrad,
+    Kind::kGradNorm,        Kind::kOptimizerState, Kind::kParamAfterStep,
+    Kind::kBufferAfterStep, Kind::kScalar,         Kind::kIndex};
 
 std::string_view kind_name(Kind kind);
 std::optional<Kind> parse_kind(std::string_view name);

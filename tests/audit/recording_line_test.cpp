@@ -81,7 +81,7 @@ TEST_CASE("a line names only kinds that the collector takes") {
   };
   CHECK(recording_line(manifest, {key_of(Kind::kBuffer, "variance")}).empty());
   CHECK(recording_line(manifest, {key_of(Kind::kBuffer, "variance"), key_of(Kind::kInput, "fc")}) ==
-        "TTRACE_KINDS=input,output");
+        "TTRACE_KINDS=buffer,input,output");
   CHECK(recording_line(manifest, {key_of(Kind::kGradInput, "fc")}).empty());
 }
 

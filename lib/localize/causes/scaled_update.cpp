@@ -16,16 +16,6 @@ constexpr double kOffFactor = 1e-3;
 constexpr std::uint64_t kFewestOfDecay = 32;  // elements
 constexpr double kMostOffRatio = 1e-3;        // relative, of a ratio of norms
 
-// Null where the run of a side lacks it.
-const comparison::TensorComparison* record_of(const Case& the_case, trace::Kind kind) {
-  const trace::TensorKey& key = the_case.result->key;
-  for (const auto* record : the_case.related->alike(kind, the_case.result->shape)) {
-    if (record->key.name != key.name || record->key.step != key.step) continue;
-    if (record->candidate != nullptr && record->reference != nullptr) return record;
-  }
-  return nullptr;
-}
-
 // The part of the gradients by whose norm the update would have been clipped; empty if of all.
 std::string clipped_by(const Case& the_case, double factor) {
   const trace::TensorKey& key = the_case.result->key;
@@ -94,9 +84,11 @@ std::vector<Cause> find_scaled_update(const Case& the_case) {
   if (the_case.related == nullptr || the_case.result == nullptr || the_case.exact) return {};
   const trace::TensorKey& key = the_case.result->key;
   const auto elements = tensor::element_count(the_case.result->shape);
-  if (key.kind != trace::Kind::kParamAfterStep || the_case.conflict) return {};
+  const bool of_buffer = key.kind == trace::Kind::kBufferAfterStep;
+  if ((!of_buffer && key.kind != trace::Kind::kParamAfterStep) || the_case.conflict) return {};
   if (!elements || *elements < 2 || *elements > kMostElementsForCauses) return {};
-  const auto* const before = record_of(the_case, trace::Kind::kParam);
+  const auto* const before =
+      record_of(the_case, of_buffer ? trace::Kind::kBuffer : trace::Kind::kParam);
   if (before == nullptr) return {};
   // The ranks that update a part hold its gradient, while all may hold what was updated.
   const auto* const gradient = record_of(the_case, trace::Kind::kMainGrad);

@@ -280,6 +280,15 @@ MappedDistance distance_when_mapped(const Case& the_case, std::size_t dim, const
   return {std::sqrt(left), std::sqrt(unknown)};
 }
 
+const comparison::TensorComparison* record_of(const Case& the_case, trace::Kind kind) {
+  const trace::TensorKey& key = the_case.result->key;
+  for (const auto* record : the_case.related->alike(kind, the_case.result->shape)) {
+    if (record->key.name != key.name || record->key.step != key.step) continue;
+    if (record->candidate != nullptr && record->reference != nullptr) return record;
+  }
+  return nullptr;
+}
+
 std::vector<std::uint64_t> ranks_in(const Case& the_case, const tensor::Box& box) {
   std::set<std::uint64_t> ranks;
   for (const measure::BlockStats& block : the_case.measurement->blocks) {

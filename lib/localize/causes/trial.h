@@ -105,6 +105,10 @@ struct MappedDistance {
 // Reads both tensors once.
 MappedDistance distance_when_mapped(const Case& the_case, std::size_t dim, const SliceMap& source);
 
+// The tensor of another kind, of the same name, step and shape; null where a run lacks it. The case
+// must have its record and related tensors.
+const comparison::TensorComparison* record_of(const Case& the_case, trace::Kind kind);
+
 // The ranks of the candidate that hold anything of `box`, ascending.
 std::vector<std::uint64_t> ranks_in(const Case& the_case, const tensor::Box& box);
 

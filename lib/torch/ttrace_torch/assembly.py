@@ -46,9 +46,11 @@ from ttrace_torch.write.earlier import Claim, set_aside
 from ttrace_torch.write.no_output import NoOutput
 from ttrace_torch.write.output import Output, check_path
 
-# A word for the kinds that a replay of updates needs.
-_UPDATES = "optimizer"
-_OF_UPDATES = ("param", "main_grad", "grad_norm", "optimizer_state", "param_after_step")
+# Words for kinds that belong together: what a replay of updates needs, what outlives a step.
+_SHORT = {
+    "optimizer": ("param", "main_grad", "grad_norm", "optimizer_state", "param_after_step"),
+    "state": ("param", "buffer", "optimizer_state", "param_after_step", "buffer_after_step"),
+}
 
 
 @dataclass(frozen=True)
@@ -279,11 +281,12 @@ def _select(config: TraceConfig, names: naming.ModelNames, meshes: Meshes) -> Se
     wanted = KINDS if kinds is None else tuple(kinds)
     with config.reading("kinds"):
         for kind in wanted:
-            if kind not in (*KINDS, _UPDATES):
-                known = ", ".join((*KINDS, _UPDATES))
+            if kind not in (*KINDS, *_SHORT):
+                known = ", ".join((*KINDS, *_SHORT))
                 raise TraceError(f"kinds: {kind!r} is none of {known}")
-    if _UPDATES in wanted:
-        wanted = tuple(kind for kind in KINDS if kind in (*wanted, *_OF_UPDATES))
+    longer = {kind for word in wanted for kind in _SHORT.get(word, (word,))}
+    if longer != set(wanted):
+        wanted = tuple(kind for kind in KINDS if kind in longer)
     if patterns is None:
         return Selection(wanted, set(names.modules), set(names.parameters))
     chosen: set[str] = set()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ttrace_torch.base.process import say_for_job
+from ttrace_torch.capture.kept import Source
 from ttrace_torch.tracer import Tracer
 
 
@@ -31,6 +32,9 @@ class Inactive(Tracer):
     def step(self, number: int | None = None) -> AbstractContextManager[Tracer]:
         """Traces nothing."""
         return self._nothing
+
+    def state(self, name: str, source: Source) -> None:
+        """Records nothing."""
 
     @contextmanager
     def microbatch(

@@ -18,6 +18,7 @@ from ttrace_torch.capture.dataflow import DataFlow
 from ttrace_torch.capture.evaluations import Evaluations
 from ttrace_torch.capture.forwards import Forwards
 from ttrace_torch.capture.hooks import ForwardHooks
+from ttrace_torch.capture.kept import KeptState
 from ttrace_torch.capture.operations import convolves, recurs
 from ttrace_torch.capture.random_draws import recorded_draws
 from ttrace_torch.capture.random_numbers import watch_random_numbers
@@ -41,11 +42,13 @@ class TracedSteps:
 
     finished: numbers of the steps that were recorded to their end.
     updates: records what belongs to the optimizer's steps.
+    kept: records what else lives between the steps.
     """
 
     def __init__(self, job: TracedJob, problems: Problems) -> None:
         self.finished: set[int] = set()
-        self.updates = TracedUpdates(job, problems)
+        self.kept = KeptState(job)
+        self.updates = TracedUpdates(job, problems, self.kept)
         self._job = job
         self._problems = problems
         self._facts: dict[str, Any] = {}
@@ -60,6 +63,14 @@ class TracedSteps:
         takes = self._job.steps.takes(number)
         self._times.begin(takes)
         return takes
+
+    def mistake_in(self, number: int, running: Step | None) -> str | None:
+        """Why step `number`, which begins, cannot be recorded; None if it can."""
+        if running is not None:
+            return f"step {number} begins inside step {running.number}"
+        if number in self.finished or number < 0:
+            return f"step {number} has been traced already, or is negative"
+        return None
 
     def over(self, last: int) -> bool:
         """Whether the trace is to be closed after step `last`: somebody waits for it, and no later
@@ -82,6 +93,7 @@ class TracedSteps:
             stack.callback(step.gradients.remove)
             self.updates.record_parameters(step, "param")
             self._record_optimizer_state(step)
+            self.kept.begin(step, bool(self.finished or self._made_before), stack)
             compiled = compiled_of(job.names)
             step.gradients.follow_parameters(
                 job.names, job.selection.parameters, job.assignment, compiled
@@ -147,6 +159,7 @@ class TracedSteps:
             if kind is None and spoiled is None:
                 if step.updated and not step.params_after_done:
                     self.updates.record_parameters(step, "param_after_step")
+                self.kept.end(step)
                 missed = self._missed(step)
                 if missed is None:
                     self._finish(step)
@@ -253,7 +266,8 @@ class TracedSteps:
         )
         # The specification comes after the trace: if it fails, the trace is not lost.
         limit = step.clipping.limit() if step.clipping is not None else None
-        self._job.reference.finish(step.clip_norm if step.clip_norm is not None else limit)
+        clip_norm = step.clip_norm if step.clip_norm is not None else limit
+        self._job.reference.finish(clip_norm, step.optimizer)
 
     def _note_products(self, step: Step) -> None:
         precision = step.recorder.precision

@@ -12,6 +12,7 @@ import torch
 from ttrace_torch.base.collection import without_collection
 from ttrace_torch.base.problems import Problems
 from ttrace_torch.capture.clipping import GRAD_NORM, Clip
+from ttrace_torch.capture.kept import KeptState
 from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import Step
@@ -51,12 +52,13 @@ class TracedUpdates:
     one that does; None where there is only one.
     """
 
-    def __init__(self, job: TracedJob, problems: Problems) -> None:
+    def __init__(self, job: TracedJob, problems: Problems, kept: KeptState) -> None:
         self.watch: Watch | None = None
         # How many updates each optimizer has made, traced or not.
         self._made: Counter[int] = Counter()
         self._job = job
         self._problems = problems
+        self._kept = kept
 
     def scales(self) -> dict[str, float]:
         """Kind -> factor that its tensors must be multiplied by, with that of a GradScaler and that
@@ -81,9 +83,9 @@ class TracedUpdates:
         if step is None:
             return
         step.updated.append(part)
-        if part is not None:
-            names = self._job.names
-            self._job.reference.end_update((part.held(names) or set()) & set(names.parameters))
+        names = self._job.names
+        held = None if part is None else (part.held(names) or set()) & set(names.parameters)
+        self._job.reference.end_update(held)
 
     @without_collection()
     def record_parameters(
@@ -140,8 +142,6 @@ class TracedUpdates:
         self.record_parameters(step, "main_grad", names, others)
         if not consumed and not scaler.active:
             step.recorded_gradients.update(self._gradients(names))
-        if part is None:
-            self._job.reference.end_recording()
 
     def record_before_clipping(self, step: Step, clipped: Set[str]) -> None:
         """Records the gradients of an optimizer, some of which torch is about to clip."""
@@ -174,12 +174,13 @@ class TracedUpdates:
                 step.gradients_changed = True
             del step.recorded_gradients[name]
         self.record_main_gradients(step, consumed=True, part=part)
+        self._kept.note()
         outdated = step.begun.get(part)
         step.begun[part] = self._settings(step, part)
         if outdated is not None:
             step.optimizer = [e for e in step.optimizer if not any(e is one for one in outdated)]
-        elif part is not None:
-            self._job.reference.begin_update()
+        else:
+            self._job.reference.begin_update(step.number, step.begun[part])
         step.optimizer += step.begun[part]
 
     def _gradients_of_masters(self) -> dict[str, torch.Tensor]:

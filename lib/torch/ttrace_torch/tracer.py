@@ -15,6 +15,7 @@ from ttrace_torch.base.names import loss_name
 from ttrace_torch.base.problems import Problems
 from ttrace_torch.base.process import call_at_exit
 from ttrace_torch.capture.clipping import GRAD_NORM
+from ttrace_torch.capture.kept import Source
 from ttrace_torch.capture.loss_data import record_loss_data
 from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.records import Key
@@ -71,21 +72,12 @@ class Tracer:
         self._next_step = number + 1
         if self.failed is not None or not self._steps.begins(number):
             return nullcontext(self)
-        mistake = self._mistake_in(number)
+        mistake = f"step {number} begins after close()" if self._closed else None
+        mistake = mistake or self._steps.mistake_in(number, self._step)
         if mistake is not None:
             self._problems.say_once(f"{mistake}; it is not recorded")
             return nullcontext(self)
         return self._traced(number)
-
-    def _mistake_in(self, number: int) -> str | None:
-        """Why a step that begins cannot be recorded; None if it can."""
-        if self._closed:
-            return f"step {number} begins after close()"
-        if self._step is not None:
-            return f"step {number} begins inside step {self._step.number}"
-        if number in self._steps.finished or number < 0:
-            return f"step {number} has been traced already, or is negative"
-        return None
 
     @contextmanager
     def _traced(self, number: int) -> Iterator[Tracer]:
@@ -237,6 +229,12 @@ class Tracer:
                 record_number(step, name, value, placements)
             else:
                 record_value(step, "scalar", name, value, placements, microbatch)
+
+    def state(self, name: str, source: Source) -> None:
+        """Records state that no optimizer moves, such as an average of the weights, when each step
+        from now on begins and ends. source: a module, tensors by their names, or a function that
+        returns these; its tensors are called `name` and their own names."""
+        self._steps.kept.sources[str(name)] = source
 
     def index(self, name: str, rows: torch.Tensor, placements: Placements | None = None) -> None:
         """Records which rows of the whole tensor this rank holds, for tensors placed by `Rows`.

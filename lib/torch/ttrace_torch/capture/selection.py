@@ -16,6 +16,7 @@ from ttrace_torch.layout.placing import Placed
 
 KINDS = (
     "param",
+    "buffer",
     "optimizer_state",
     "input",
     "output",
@@ -25,6 +26,7 @@ KINDS = (
     "main_grad",
     "grad_norm",
     "param_after_step",
+    "buffer_after_step",
     "scalar",
     "index",
 )

@@ -82,6 +82,7 @@ def _apply(layout: Layout, module: ModuleLayout) -> None:
         module.input_batch = layout.input_batch
     if layout.output_batch is not None:
         module.output_batch = layout.output_batch
+    module.buffers = {**module.buffers, **layout.buffers}
 
 
 def place_ends(assignment: Assignment, mesh: Mesh) -> None:

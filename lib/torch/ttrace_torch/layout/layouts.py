@@ -9,6 +9,7 @@ from typing import Callable
 import torch
 
 from ttrace_torch.base.microbatch import BatchRules, check_batch_rules
+from ttrace_torch.base.names import matching
 from ttrace_torch.layout.placements import (
     OnMesh,
     Partial,
@@ -34,6 +35,7 @@ class Layout:
     params, param_grads, main_grads: glob over the module's own parameter names -> axis ->
         placement. The two gradients default to `params`; a parameter after the step has the
         placement from before.
+    buffers: glob over the module's own buffers -> axis -> placement; whole without it.
     input_batch, output_batch: for runs inside `tracer.microbatch([0, 1, ...])`, the dimension along
         which the micro-batches are concatenated, or "mean" or "sum" if the tensor is that of the
         micro-batches' tensors; or a list with one of these (or None) per tensor.
@@ -51,6 +53,7 @@ class Layout:
     params: Mapping[str, Placements] = field(default_factory=dict)
     param_grads: Mapping[str, Placements] = field(default_factory=dict)
     main_grads: Mapping[str, Placements] = field(default_factory=dict)
+    buffers: Mapping[str, Placements] = field(default_factory=dict)
     input_batch: BatchRules | None = None
     output_batch: BatchRules | None = None
 
@@ -77,6 +80,7 @@ class Layout:
             params=of_table(self.params),
             param_grads=of_table(self.param_grads),
             main_grads=of_table(self.main_grads),
+            buffers=of_table(self.buffers),
         )
 
     def all_placements(self) -> list[Placements]:
@@ -87,7 +91,7 @@ class Layout:
                 found.append(given)
             elif given is not None:
                 found.extend(one for one in given if one is not None)
-        for table in (self.params, self.param_grads, self.main_grads):
+        for table in (self.params, self.param_grads, self.main_grads, self.buffers):
             found.extend(table.values())
         return found
 
@@ -118,6 +122,7 @@ class ModuleLayout:
     declare: Callable[[torch.Tensor, Placements], None] | None = None
     follows_parameters: bool = True
     passed_over: Callable[[str, int, str], None] | None = None
+    buffers: Mapping[str, Placements] = field(default_factory=dict)
     # Side -> dimension -> the first tensor of a call that has it, and its local elements.
     _first: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
 
@@ -177,6 +182,14 @@ class ModuleLayout:
                 has = f"has {extent} elements" if extent is not None else "has no elements"
                 self.passed_over(side, index, f"{has} along dimension {dim}, and not {elements}")
         return OnMesh(given.mesh, kept) if isinstance(given, OnMesh) else kept
+
+    def of_buffer(self, local: str) -> Placements:
+        """Placements of the module's own buffer of that name; the last matching glob counts."""
+        found: Placements = {}
+        for pattern, placements in self.buffers.items():
+            if matching(pattern, [local]):
+                found = placements
+        return found
 
     def swapped(self, output: torch.Tensor) -> torch.Tensor:
         """An output of the module, or its gradient, with dimensions in the order of the whole

@@ -15,7 +15,8 @@ import torch
 from ttrace_torch.base.files import write_whole
 from ttrace_torch.specification.expressions import FLOATS
 from ttrace_torch.specification.graph import Graph
-from ttrace_torch.specification.marks import Mark, Place
+from ttrace_torch.specification.mark import Mark, Place
+from ttrace_torch.specification.marks import OF_UPDATES
 from ttrace_torch.specification.slicing import Pattern, Slicer, Tensor
 from ttrace_torch.specification.variants import Variant
 from ttrace_torch.version import __version__
@@ -32,6 +33,7 @@ def document(
     scales: Mapping[str, float] | None = None,
     variants: Sequence[Variant] = (),
     others: Sequence[Mapping[Place, Mark]] = (),
+    update: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The specification of what was recorded.
 
@@ -39,6 +41,7 @@ def document(
     scales: kind -> what its recorded tensors must be multiplied by.
     variants: of micro-batches that are unlike the first one.
     others: those of micro-batches that `marks` should hold for as well.
+    update: the step and the settings for which updated parameters follow by their patterns.
     """
     slicer = Slicer(graph, scales)
     slicer.cut(marks)
@@ -69,7 +72,13 @@ def document(
             found["variants"].append(cut)
     if after_backward:
         found["after_backward"] = dict(after_backward)
-    opaque = Counter(tensor.opaque for tensor in slicer.tensors if tensor.opaque is not None)
+    if update:
+        found["update"] = dict(update)
+    opaque = Counter(
+        tensor.opaque
+        for tensor in slicer.tensors
+        if tensor.opaque is not None and tensor.place[0] not in OF_UPDATES
+    )
     if opaque:
         found["opaque"] = dict(sorted(opaque.items()))
     return found

@@ -52,6 +52,8 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.chooses = False
         # Whether small tensors that are made from Python numbers are part of the model.
         self.inside_model: Callable[[], bool] = lambda: False
+        # Whether numbers from outside, such as a count of updates, are constants of this step.
+        self.of_step = False
         self._signatures: dict[Any, Signature] = {}
 
     def value(self, tensor: torch.Tensor) -> Value:
@@ -69,7 +71,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return dense or leaf_of(self.make, dtype_name(tensor.dtype), shape_of(tensor))
         if found is None:
             # One float from outside may be the state of an earlier step, such as a scale of FP8.
-            if not tensor.is_floating_point() and not tensor.is_complex():
+            if self.of_step or not (tensor.is_floating_point() or tensor.is_complex()):
                 found = constant_of(tensor, self.make, most=1)
             if found is None:
                 found = leaf_of(self.make, dtype_name(tensor.dtype), shape_of(tensor))
@@ -165,7 +167,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _lift(self, tensor: torch.Tensor) -> None:
         """Takes over the elements of a tensor that the model makes of Python numbers."""
-        if self.inside_model() and self.storages.read(tensor) is None:
+        if (self.of_step or self.inside_model()) and self.storages.read(tensor) is None:
             value = constant_of(tensor, self.make)
             if value is not None:
                 self.storages.adopt(tensor, value)
@@ -266,16 +268,16 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     token = self.storages.token(source)
                 if signature.written:
                     self.storages.write(tensor, value, token)
-                elif any(self._shared(tensor, x) for x in given.values()):
+                elif any(
+                    isinstance(x, torch.Tensor) and self.storages.same_storage(tensor, x)
+                    for x in given.values()
+                ):
                     self.storages.note(tensor, value)
                 else:
                     self.storages.adopt(tensor, value, token)
             except (NotImplementedError, RuntimeError):
                 # A tensor without a storage: the next reader makes it a leaf.
                 continue
-
-    def _shared(self, tensor: torch.Tensor, argument: Any) -> bool:
-        return isinstance(argument, torch.Tensor) and self.storages.same_storage(tensor, argument)
 
     def _record_view(
         self,

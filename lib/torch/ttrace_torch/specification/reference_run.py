@@ -6,10 +6,10 @@ they read and write is noted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
 import torch
 
@@ -25,6 +25,8 @@ from ttrace_torch.specification.outside import constant_of
 from ttrace_torch.specification.recorder import OperationRecorder
 from ttrace_torch.specification.variants import Variant, variants_of, variants_of_each
 
+# The types of the manifest's optimizers whose rule readers know.
+_KNOWN = frozenset({"sgd", "adam", "adamw"})
 # The most variants for sizes of micro-batches. Each is written whole, and readers accept no more.
 _MOST_VARIANTS = 64
 
@@ -45,6 +47,9 @@ class ReferenceRun:
         self._marks = Marks(self._recorder, names)
         # Whether the next traced step is the one to record.
         self.waits = True
+        self._flags = (False, False)
+        self._update: dict[str, Any] = {}
+        self._inside: Callable[[], bool] = lambda: False
 
     def observer(self) -> Observer | None:
         """The function that gets every tensor of the step that begins; None if the step is not
@@ -89,7 +94,7 @@ class ReferenceRun:
         if not self.waits:
             yield
             return
-        self._recorder.inside_model = lambda: running() or in_backward()
+        self._inside = self._recorder.inside_model = lambda: running() or in_backward()
         try:
             self._marks.buffers()
             known = None if scale is None else constant_of(scale, self._recorder.make)
@@ -102,30 +107,44 @@ class ReferenceRun:
         with self._recorder:
             yield
 
-    def end_recording(self) -> None:
-        """Notes that the gradients are final: nothing after that is specified."""
-        if self.waits:
-            self._recorder.paused = True
-
-    def begin_update(self) -> None:
-        """Notes that one of several optimizers begins its step, which is not specified."""
-        self.end_recording()
-
-    def end_update(self, names: Iterable[str]) -> None:
-        """Notes that one of several optimizers has updated these parameters. The step goes on: what
-        is computed from now on follows from their new values."""
+    def begin_update(self, step: int, settings: Sequence[Mapping[str, Any]]) -> None:
+        """Notes that an optimizer begins its step, and follows what it computes unless readers know
+        its rule. settings: the manifest's entries of its step."""
         if not self.waits:
             return
-        self._recorder.paused = False
+        recorder = self._recorder
+        self._flags = recorder.sizes_depend_on_data, recorder.chooses
+        if all(one.get("type") in _KNOWN for one in settings):
+            recorder.paused = True
+            return
+        # Numbers that it makes and reads are of this very step.
+        recorder.of_step = True
+        self._update["step"] = step
+
+    def end_update(self, names: Iterable[str] | None) -> None:
+        """Notes that an optimizer has made its step. Where others follow, `names` are the
+        parameters that it has updated: what is computed from now on follows from their new
+        values."""
+        if not self.waits:
+            return
+        recorder, followed = self._recorder, not self._recorder.paused
+        recorder.paused, recorder.of_step = False, False
+        recorder.sizes_depend_on_data, recorder.chooses = self._flags
         try:
-            self._marks.updated(names)
+            if names is not None:
+                self._marks.updated(names, followed)
+            elif not followed:
+                self._marks.forget_parameters()
         except Exception as error:
             self._fail(error)
 
-    def finish(self, clip_norm: float | None) -> None:
-        """Writes the specification of the step, which has ended."""
+    def finish(self, clip_norm: float | None, settings: Sequence[Mapping[str, Any]]) -> None:
+        """Writes the specification of the step, which has ended. settings: the manifest's entries
+        of its optimizers, as they are now: how gradients were clipped is known."""
         if not self.waits:
             return
+        if self._update:
+            self._update["settings"] = list(map(_settings, settings))
         try:
             self._finish(clip_norm)
         except Exception as error:
@@ -166,6 +185,7 @@ class ReferenceRun:
             marks.scales,
             variants,
             [] if variants else [{**marks.of_step(), **one} for one in others],
+            self._update,
         )
         unknown = marks.read_numbers() - sum(
             "number" in tensor
@@ -201,6 +221,17 @@ class ReferenceRun:
         if self.waits:
             self._recorder = OperationRecorder()
             self._marks = Marks(self._recorder, self._names)
+            self._update = {}
+
+
+def _settings(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The type, the parameters and the numbers of an optimizer's group."""
+    numbers = {
+        name: value
+        for name, value in entry.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and name != "step"
+    }
+    return {"type": entry["type"], "params": list(entry["params"]), "numbers": numbers}
 
 
 class NoReference(ReferenceRun):

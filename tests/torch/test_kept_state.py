@@ -1,0 +1,150 @@
+"""State that no optimizer moves: what is recorded of it, and how two runs compare in it."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+import torch
+from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
+from torch import nn
+from torch.optim.swa_utils import AveragedModel
+from trace_reading import Trace
+
+import ttrace_torch as tt
+
+
+class Counting(nn.Module):
+    """A linear layer that counts how often each of its outputs is the largest."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+        self.register_buffer("load", torch.zeros(width))
+        self.register_buffer("bias", torch.zeros(width))
+        self.register_buffer("cache", torch.ones(3), persistent=False)
+
+    def forward(self, x):
+        scores = self.linear(x)
+        with torch.no_grad():
+            chosen = (scores + self.bias).argmax(-1)
+            self.load += torch.bincount(chosen, minlength=len(self.load)).float()
+        return torch.tanh(scores) * torch.zeros_like(scores).scatter(-1, chosen[:, None], 1.0)
+
+
+def net():
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), Counting(8), nn.Linear(8, 2))
+
+
+def train(out, fault="", steps=2, model=None, **options):
+    model = net() if model is None else model
+    average = deepcopy(model).requires_grad_(False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    specification = out.with_suffix(".json") if options.pop("specify", False) else None
+    tracer = tt.trace(model, optimizer, out=out, specification=specification, **options)
+    tracer.state("average", dict(average.named_parameters()) if fault == "names" else average)
+    for step in range(steps):
+        with tracer.step(step):
+            x = torch.randn(16, 6, generator=torch.Generator().manual_seed(step))
+            tracer.loss(model(x).square().mean()).backward()
+            if fault == "average first":
+                follow(average, model)
+            optimizer.step()
+            optimizer.zero_grad()
+            if fault not in ("average first", "average never"):
+                follow(average, model)
+            counting = model[2]
+            times = 2 if fault == "counted twice" else 1
+            counting.bias += 0.01 * torch.sign(counting.load.mean() - times * counting.load)
+            if fault == "bias drifts":
+                counting.bias *= 1.5
+            counting.load.zero_()
+    tracer.close()
+    return Trace(out)
+
+
+@torch.no_grad()
+def follow(average, model):
+    for mine, theirs in zip(average.parameters(), model.parameters(), strict=True):
+        mine.lerp_(theirs, 0.1)
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kept")
+    train(folder / "ref.h5", specify=True)
+    for seed in (1, 2, 3):
+        train(folder / f"noise{seed}.h5", perturb=tt.Perturb(seed))
+    return folder
+
+
+def compared(reference, candidate):
+    noise = [reference / f"noise{seed}.h5" for seed in (1, 2, 3)]
+    return run_ttrace("compare", reference / "ref.h5", candidate, "--noise", *noise)
+
+
+def test_persistent_buffers_and_named_state_are_recorded(reference):
+    trace = Trace(reference / "ref.h5")
+    before, after = set(trace.names("buffer")), set(trace.names("buffer_after_step"))
+    normed = {f"1.{name}" for name in ("running_mean", "running_var", "num_batches_tracked")}
+    own = normed | {"2.load", "2.bias"}
+    averages = {f"average.{name}" for name in own | set(trace.names("param"))}
+    assert before == after == own | averages
+    assert trace.entry("buffer", "1.num_batches_tracked")["dtype"] == "int64"
+
+
+def test_a_healthy_run_matches_and_holds(reference, tmp_path):
+    train(tmp_path / "run.h5")
+    done = compared(reference, tmp_path / "run.h5")
+    assert done.returncode == MATCH, done.stdout
+    audit = run_ttrace("audit", tmp_path / "run.h5", "--specification", reference / "ref.json")
+    assert audit.stdout.startswith("HOLDS"), audit.stdout
+
+
+@pytest.mark.parametrize(
+    ("fault", "named"),
+    [
+        ("average first", "average."),
+        ("average never", "average."),
+        ("bias drifts", "2.bias"),
+        ("counted twice", "2.bias"),
+    ],
+)
+def test_state_that_a_run_moves_otherwise_is_the_headline(reference, tmp_path, fault, named):
+    train(tmp_path / "run.h5", fault, steps=1)
+    done = compared(reference, tmp_path / "run.h5")
+    assert done.returncode == DIVERGED, done.stdout
+    assert named in done.stdout.splitlines()[0], done.stdout
+
+
+def test_an_averaged_model_of_torch_has_the_names_of_the_model(tmp_path):
+    model = net()
+    average = AveragedModel(model)
+    tracer = tt.trace(model, out=tmp_path / "run.h5")
+    tracer.state("ema", average)
+    with tracer.step(0):
+        tracer.loss(model(torch.ones(4, 6)).sum()).backward()
+    tracer.close()
+    names = set(Trace(tmp_path / "run.h5").names("buffer"))
+    assert {"ema.0.weight", "ema.n_averaged"} <= names
+
+
+def test_what_is_no_tensor_or_name_costs_only_itself(tmp_path, capfd):
+    model = nn.Linear(2, 2)
+    tracer = tt.trace(model, out=tmp_path / "run.h5", kinds=["state"])
+    tracer.state("a/b", model)
+    tracer.state("number", 3)
+    tracer.state("raises", lambda: {}["missing"])
+    tracer.state("good", lambda: {"x": torch.ones(2), "y": 3, "bad/name": torch.ones(1)})
+    with tracer.step(0):
+        model(torch.ones(1, 2)).sum().backward()
+    tracer.close()
+    assert Trace(tmp_path / "run.h5").names("buffer") == ["good.x"]
+    said = capfd.readouterr().err
+    for text in ("not int", "KeyError", "neither '/' nor"):
+        assert text in said, said
+
+
+def test_inactive_tracers_take_state(tmp_path):
+    tt.trace(nn.Linear(2, 2)).state("average", nn.Linear(2, 2))
