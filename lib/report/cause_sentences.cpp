@@ -46,6 +46,9 @@ const std::vector<SentenceTemplate>& sentence_templates() {
       {"zeroed", "{whose} {members?is|are} zero: {which}[, {place}]"},
       {"zeroed", "{whose} {members?is|are} all zero, and should not be[, {place}]"},
       {"truncated", "{whose} {members?ends|end} early: {which}[, {place}]"},
+      {"orthogonal_by_shard",
+       "{whose} {members?was|were} orthogonalised on each of the {shards} shards[ of {axis}] by "
+       "itself[, {place}]"},
       {"stale_master",
        "{whose} {members?is|are} not what the model holds before {copied_in}, which undoes what "
        "was loaded[, {place}]"},

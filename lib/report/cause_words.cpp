@@ -43,6 +43,10 @@ const std::vector<CauseWords>& cause_words() {
       {"zeroed", "It is zero where the reference is not.",
        "input and output of the modules around it"},
       {"truncated", "Its end is zero: something stopped too early, or was never filled.", ""},
+      {"orthogonal_by_shard",
+       "The optimizer made each rank's shard of the update orthogonal, instead of the whole "
+       "matrix.",
+       "the gathering of the momentum before the optimizer orthogonalises it"},
       {"stale_master",
        "The optimizer's wider copy of the parameter is not what the model holds before the step, "
        "so that the update undoes what was loaded.",

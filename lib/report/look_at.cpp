@@ -63,9 +63,20 @@ const std::vector<LookAt>& look_at_lines() {
       {"stale_master", Phase::kOptimizer, "", "*",
        "what copies loaded weights into the optimizer's masters: it has to run behind the loading",
        "", "", Needs::kNothing},
+      {"orthogonal_by_shard", Phase::kOptimizer, "", "*",
+       "whether the optimizer gathers the momentum before it orthogonalises it: full_tensor(), not "
+       "to_local()",
+       "", "", Needs::kNothing},
       {"stale", Phase::kOptimizer, "", "*",
        "the gathering of updated parameters: a bucket that is never gathered", "Megatron-LM 663",
        "P9"},
+      {"stale", Phase::kState, "", "*",
+       "who writes it in this job, and whether that still has the tensors of the model", "", "",
+       Needs::kNothing},
+      {"scaled", Phase::kState, "", "*",
+       "how often a step writes it: once more where the forward is recomputed, or once for every "
+       "micro-batch or rank",
+       "", "", Needs::kNothing},
       {"stale", Phase::kBackward, "", "*",
        "what recomputation takes from an earlier step, such as the scale of an FP8 tensor",
        "TransformerEngine 1190", "G14", Needs::kNothing},
@@ -150,6 +161,7 @@ std::string look_at(const answer::Finding& finding, const trace::TensorKey& show
     }
     if (!is_about(line) || !base::glob_match(line.names, shown.name)) continue;
     if (!is_met(line.needs, finding, shown, run)) continue;
+    if (line.bug.empty()) return std::string(line.text);
     return base::concat(line.text, " (", line.bug, ")");
   }
   return "";

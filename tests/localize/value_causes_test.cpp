@@ -338,6 +338,82 @@ TEST_CASE("an update in another direction is not scaled") {
   CHECK(find_scaled_update(seen.the_case()).empty());
 }
 
+// X·Xᵀ·X of a matrix in row-major order: a function of its singular values, as an orthogonalisation
+// is.
+Values cubed(const Values& x, std::uint64_t rows) {
+  const std::uint64_t columns = x.size() / rows;
+  Values made(x.size(), 0.0);
+  for (std::uint64_t i = 0; i < rows; ++i) {
+    for (std::uint64_t k = 0; k < rows; ++k) {
+      double product = 0;
+      for (std::uint64_t j = 0; j < columns; ++j)
+        product += x[i * columns + j] * x[k * columns + j];
+      for (std::uint64_t j = 0; j < columns; ++j) {
+        made[i * columns + j] += product * x[k * columns + j];
+      }
+    }
+  }
+  return made;
+}
+
+// cubed() of the upper and of the lower half of the rows.
+Values cubed_by_halves(const Values& x, std::uint64_t rows) {
+  const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2);
+  Values made = cubed(Values(x.begin(), middle), rows / 2);
+  const Values lower = cubed(Values(middle, x.end()), rows / 2);
+  made.insert(made.end(), lower.begin(), lower.end());
+  return made;
+}
+
+// The causes of an update of which each of two ranks has a half of the rows. The momentum before
+// the step is `momentum`; none if it is empty.
+std::vector<Cause> causes_of_update(std::uint64_t rows, const Values& gradient,
+                                    const Values& momentum, const Values& reference,
+                                    const Values& candidate, bool is_cut = true) {
+  TwoRuns runs(make_mesh({{"fsdp", 2}}));
+  const std::uint64_t columns = gradient.size() / rows;
+  const Values before = random_values(rows * columns, 40);
+  trace::TensorEntry entry = make_entry("w", {rows, columns}, Kind::kMainGrad);
+  runs.reference().put(entry, gradient);
+  if (is_cut) entry.placements["fsdp"] = trace::Shard{0, {}};
+  runs.candidate().put(entry, gradient);
+  if (!momentum.empty()) {
+    runs.put(make_entry("w.momentum_buffer", {rows, columns}, Kind::kOptimizerState), momentum);
+  }
+  runs.put(make_entry("w", {rows, columns}, Kind::kParam), before);
+  runs.put(make_entry("w", {rows, columns}, Kind::kParamAfterStep), minus(before, reference),
+           minus(before, candidate));
+  const test::FindingInView seen(runs, "w", Kind::kParamAfterStep);
+  return find_orthogonal_by_shard(seen.the_case());
+}
+
+TEST_CASE("an update that was orthogonalised shard by shard is named") {
+  for (const auto& [rows, columns] :
+       {std::pair<std::uint64_t, std::uint64_t>{16, 8}, {16, 32}, {64, 40}, {16, 16}}) {
+    for (const bool has_momentum : {false, true}) {
+      CAPTURE(rows, columns, has_momentum);
+      const Values gradient = random_values(rows * columns, 50);
+      const Values momentum = has_momentum ? random_values(rows * columns, 51) : Values();
+      const Values used = has_momentum ? minus(gradient, times(-0.9, momentum)) : gradient;
+      const Values whole = times(0.01, cubed(used, rows));
+      const Values halves = times(0.01, cubed_by_halves(used, rows));
+      const auto found = [&](const Values& reference, const Values& candidate, bool is_cut = true) {
+        return causes_of_update(rows, gradient, momentum, reference, candidate, is_cut);
+      };
+      const std::vector<Cause> causes = found(whole, halves);
+      REQUIRE(causes.size() == 1);
+      CHECK(causes[0].name == "orthogonal_by_shard");
+      CHECK(causes[0].axis == "fsdp");
+      CHECK(found(whole, halves, false).empty());
+      CHECK(found(whole, times(1.1, whole)).empty());
+      CHECK(found(whole, random_values(rows * columns, 54)).empty());
+      CHECK(found(random_values(rows * columns, 55), halves).empty());
+      CHECK(found(whole, Values(rows * columns, 0.0)).empty());
+      CHECK(found(halves, whole).empty());
+    }
+  }
+}
+
 TEST_CASE("copies of an updated parameter that did not move are stale on their ranks") {
   TwoRuns runs(make_mesh({{"dp", 2}}));
   const Values before = random_values(64, 32);

@@ -68,6 +68,7 @@ answer::CauseValues sample_values() {
           {"kept_on", "dp 1"},
           {"undone_by", "the step"},
           {"copied_in", "the step"},
+          {"shards", two},
           {"unmoved", std::uint64_t{8}},
           {"wrong", std::uint64_t{8}},
           {"earlier", "of step 0"},

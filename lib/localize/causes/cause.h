@@ -159,6 +159,11 @@ std::vector<Cause> find_local_norm(const Case& the_case);
 // An updated parameter moved by a multiple of the reference's step.
 std::vector<Cause> find_scaled_update(const Case& the_case);
 
+// An update that is a function of the singular values of the whole gradient in the reference, as an
+// orthogonalisation (Muon) is, and of those of each shard by itself in the candidate. Of matrices of at most 2²⁴ elements, cut into rectangles of
+// at least 4 rows and columns.
+std::vector<Cause> find_orthogonal_by_shard(const Case& the_case);
+
 // A main gradient is a sum of raw gradients in which some are lacking or count another number of
 // times: a reduction that some ranks' terms never reached (missing_reduction), one that took some
 // of them only (replica_conflict, where the ranks' copies differ), or a wrong sum on all ranks.
