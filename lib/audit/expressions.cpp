@@ -127,7 +127,7 @@ class Audit {
     }
     if (tensor.key.kind == Kind::kBufferAfterStep) {
       tensor.outcome = AuditOutcome::kGiven;
-    } else if (audit_.specification.update) {
+    } else if (!audit_.specification.updates.empty()) {
       tensor.reason = base::concat(tensor.reason, tensor.reason.empty() ? "" : "; ", problem);
     }
     return false;
@@ -321,6 +321,7 @@ class Audit {
   }
 
   void note_judged(const std::vector<std::uint32_t>& computed, const trace::TensorKey& key) {
+    if (is_left_by_step(key.kind)) return;  // the numbers are those of another list of tensors
     std::set<std::uint32_t>& judged = judged_[{key.step, key.microbatch}];
     judged.insert(computed.begin(), computed.end());
     const specification::Specification& specification = run_.variant_of(key);

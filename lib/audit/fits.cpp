@@ -2,7 +2,6 @@
 
 #include <set>
 
-#include "audit/update_formulas.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
@@ -89,8 +88,7 @@ void require_fits(const trace::Source& run, const specification::Specification& 
   bool any = false;
   for (const TensorEntry& entry : run.manifest().tensors) {
     const auto number = specification.find(entry.key);
-    // A run may keep its main gradients and states in other types: see UpdateFormulas.
-    if (!number || entry.microbatches || is_of_update(entry.key.kind)) continue;
+    if (!number || entry.microbatches) continue;
     any = true;
     const specification::SpecifiedTensor& specified = specification.tensors[*number];
     if (specification::fits(specified.shape, entry.shape) && specified.dtype == entry.dtype)

@@ -1,7 +1,9 @@
 #include "audit/run_variants.h"
 
+#include <algorithm>
 #include <vector>
 
+#include "audit/update_formulas.h"
 #include "specification/primitives/shape_rules.h"
 
 namespace ttrace::audit {
@@ -36,6 +38,11 @@ RunVariants::RunVariants(const specification::Specification& specification,
 }
 
 const specification::Specification& RunVariants::of(const trace::TensorKey& key) const {
+  if (is_left_by_step(key.kind)) {
+    const auto of_step = std::ranges::find_if(
+        specification_.updates, [&](const auto& one) { return one.update->step == key.step; });
+    return of_step == specification_.updates.end() ? specification_ : *of_step;
+  }
   if (!key.microbatch) return specification_;
   const auto found = variants_.find({key.step, key.microbatch});
   return found == variants_.end() ? specification_ : *found->second;

@@ -29,6 +29,7 @@ SpecifiedRun::SpecifiedRun(const trace::Source& run,
       variants_(specification, run.manifest()) {
   note_held(specification);
   for (const specification::Specification& variant : specification.variants) note_held(variant);
+  for (const specification::Specification& update : specification.updates) note_held(update);
 }
 
 void SpecifiedRun::note_held(const specification::Specification& specification) {

@@ -128,8 +128,7 @@ class Coverage {
   }
 
   static bool is_after_backward(Kind kind) {
-    return kind == Kind::kMainGrad || kind == Kind::kGradNorm || kind == Kind::kParamAfterStep ||
-           kind == Kind::kBufferAfterStep;
+    return kind == Kind::kMainGrad || kind == Kind::kGradNorm || kind == Kind::kParamAfterStep;
   }
 
   TensorKey key_of_step(std::uint64_t step, Kind kind, const std::string& name) const {
@@ -263,17 +262,8 @@ class Coverage {
   void find_coarser_type() {
     const auto stored = comparison::coarsest_stored(manifest_);
     double coarsest = stored ? specification::unit_roundoff(*stored) : 0;
-    find_coarser_type(specification_, coarsest);
-    for (const specification::Specification& variant : specification_.variants) {
-      find_coarser_type(variant, coarsest);
-    }
-  }
-
-  // An optimizer may compute more coarsely than the model, as Muon does.
-  void find_coarser_type(const specification::Specification& specification, double& coarsest) {
-    for (const specification::SpecifiedTensor& tensor : specification.tensors) {
-      if (!tensor.pattern || is_after_backward(tensor.kind)) continue;
-      for (const specification::Node& node : specification.patterns[*tensor.pattern].nodes) {
+    for (const specification::Pattern* pattern : specification_.all_patterns()) {
+      for (const specification::Node& node : pattern->nodes) {
         if (specification::unit_roundoff(node.dtype) <= coarsest) continue;
         coarsest = specification::unit_roundoff(node.dtype);
         out_.coarser = node.dtype;

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
 #include "specification/specification.h"
 #include "trace/manifest.h"
@@ -12,8 +13,6 @@ namespace ttrace::audit {
 
 // Whether the kind is what an optimizer's step, or what follows it, leaves to the next step.
 bool is_left_by_step(trace::Kind kind);
-// Whether the kind is that of what an optimizer's step reads or leaves, besides parameters.
-bool is_of_update(trace::Kind kind);
 
 class UpdateFormulas {
  public:
@@ -25,13 +24,14 @@ class UpdateFormulas {
   std::string why_not(const trace::TensorKey& key) const;
 
  private:
-  const specification::Specification& specification_;
-  // Why an input of the formula is not what the run has; empty if all are.
-  std::string other_input(const specification::SpecifiedTensor& tensor) const;
+  // Why an input of a formula is not what the run has; empty if all are.
+  std::string other_input(const specification::Specification& of_step,
+                          const specification::SpecifiedTensor& tensor, std::uint64_t step) const;
 
-  // Parameter -> its group in the step of the formulas.
-  std::map<std::string, const trace::OptimizerGroup*> groups_;
-  std::map<trace::TensorKey, const trace::TensorEntry*> entries_;  // of updates, in that step
+  std::map<std::uint64_t, const specification::Specification*> steps_;
+  // Step and parameter -> its group.
+  std::map<std::pair<std::uint64_t, std::string>, const trace::OptimizerGroup*> groups_;
+  std::map<trace::TensorKey, const trace::TensorEntry*> entries_;  // without micro-batch
 };
 
 }  // namespace ttrace::audit

@@ -103,6 +103,9 @@ void check_shapes(const Specification& specification, const std::string& file) {
   for (std::size_t i = 0; i < specification.variants.size(); ++i) {
     check_part(specification.variants[i], base::concat(file, ": /variants/", i), checks);
   }
+  for (std::size_t i = 0; i < specification.updates.size(); ++i) {
+    check_part(specification.updates[i], base::concat(file, ": /updates/", i), checks);
+  }
 }
 
 }  // namespace ttrace::specification

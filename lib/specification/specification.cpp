@@ -26,6 +26,7 @@ void Specification::index() {
     names_[originals_[i]].push_back(i);
   }
   for (Specification& variant : variants) variant.index();
+  for (Specification& of_step : updates) of_step.index();
 }
 
 std::optional<std::size_t> Specification::find(const trace::TensorKey& key) const {

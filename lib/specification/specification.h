@@ -107,6 +107,9 @@ struct Specification {
   // Set for a variant that holds for a single micro-batch: its number, in any step.
   std::optional<std::uint64_t> microbatch;
   AfterBackward after_backward;
+  // What the updates of a step read and leave, one for each step that is followed. Each has
+  // patterns and tensors of its own, and `update`.
+  std::vector<Specification> updates;
   std::optional<SpecifiedUpdate> update;
   std::map<std::string, std::uint64_t> opaque;  // operation -> tensors
   std::uint64_t bytes = 0;                      // of memory, at most
@@ -123,7 +126,8 @@ struct Specification {
   // Key of a tensor, without step and micro-batch.
   trace::TensorKey key_of(std::size_t tensor) const;
 
-  // Builds what find(), original() and names_of_value() use, of variants too. The reader calls it.
+  // Builds what find(), original() and names_of_value() use, of variants and updates too. The
+  // reader calls it.
   void index();
 
  private:

@@ -16,6 +16,7 @@ using base::JsonCursor;
 constexpr std::size_t kMostValuesOfBuffer = 65536;
 // Each is checked on its own. A step has fewer micro-batches of different sizes.
 constexpr std::size_t kMostVariants = 64;
+constexpr std::size_t kMostUpdates = 16;
 
 // Bytes of the longest string of a JSON text.
 std::uint64_t longest_string(std::string_view text) {
@@ -237,7 +238,7 @@ AfterBackward after_backward_from(const JsonCursor& cursor) {
 }
 
 SpecifiedUpdate update_from(const JsonCursor& cursor) {
-  cursor.allow_keys({"step", "settings"});
+  cursor.allow_keys({"step", "settings", "patterns", "tensors"});
   SpecifiedUpdate update;
   update.step = cursor.require("step").as_count();
   for (const JsonCursor& group : cursor.require("settings").items()) {
@@ -263,7 +264,7 @@ Specification parse_specification(std::string_view text, const std::string& file
   const base::JsonDocument document(text, file);
   const JsonCursor root = document.root();
   root.allow_keys({"schema", "source", "precision", "patterns", "tensors", "variants",
-                   "after_backward", "update", "opaque"});
+                   "after_backward", "updates", "opaque"});
   const JsonCursor schema = root.require("schema");
   if (schema.as_string() != kSpecificationSchema) {
     throw schema.error("expected \"", kSpecificationSchema, "\", found \"",
@@ -288,9 +289,25 @@ Specification parse_specification(std::string_view text, const std::string& file
       throw variants->error("more than ", kMostVariants, " variants");
     }
   }
+  const std::size_t first_update = parts.size();
+  if (const auto updates = root.find("updates")) {
+    for (const JsonCursor& update : updates->items()) parts.push_back(update);
+    if (parts.size() > first_update + kMostUpdates) {
+      throw updates->error("more than ", kMostUpdates, " steps");
+    }
+  }
   specification.bytes = check_counts(parts, limits, memory);
   read_tensors(root, limits, specification);
-  for (std::size_t i = 1; i < parts.size(); ++i) {
+  std::set<std::uint64_t> steps;
+  for (std::size_t i = first_update; i < parts.size(); ++i) {
+    Specification& update = specification.updates.emplace_back();
+    update.update = update_from(parts[i]);
+    if (!steps.insert(update.update->step).second) {
+      throw parts[i].error("an earlier item is of the same step");
+    }
+    read_tensors(parts[i], limits, update);
+  }
+  for (std::size_t i = 1; i < first_update; ++i) {
     Specification& variant = specification.variants.emplace_back();
     read_tensors(parts[i], limits, variant);
     if (const auto own = parts[i].find("microbatch")) variant.microbatch = own->as_count();
@@ -298,7 +315,6 @@ Specification parse_specification(std::string_view text, const std::string& file
   if (const auto after = root.find("after_backward")) {
     specification.after_backward = after_backward_from(*after);
   }
-  if (const auto update = root.find("update")) specification.update = update_from(*update);
   if (const auto opaque = root.find("opaque")) {
     for (const auto& [operation, count] : opaque->members()) {
       specification.opaque[operation] = count.as_count();

@@ -120,6 +120,14 @@ def test_clipped_gradients_are_followed_by_the_recorded_norm(tmp_path):
     assert done.stdout.startswith("HOLDS"), done.stdout
 
 
+def test_every_traced_step_is_followed(tmp_path):
+    reference = train(tmp_path / "ref.h5", MADE["orthogonal"], 3, specify=True)
+    done, report = audited(reference, reference.with_suffix(".json"))
+    assert done.stdout.startswith("HOLDS"), done.stdout
+    assert len(updates_of(report)) == 24
+    assert all(one["outcome"] == "holds" for one in updates_of(report)), done.stdout
+
+
 def test_other_settings_or_another_step_leave_the_updates_unjudged(tmp_path):
     specification = train(tmp_path / "ref.h5", MADE["rmsprop"], specify=True).with_suffix(".json")
     other = train(tmp_path / "other.h5", lambda p: torch.optim.RMSprop(p, lr=2e-2, momentum=0.9))
@@ -128,13 +136,13 @@ def test_other_settings_or_another_step_leave_the_updates_unjudged(tmp_path):
     assert all("other settings" in one["reason"] for one in updates_of(report))
     later = train(tmp_path / "later.h5", MADE["rmsprop"], 2, first=1)
     done, report = audited(later, specification)
-    assert all("another step" in one["reason"] for one in updates_of(report)), done.stdout
+    assert all("no update of step 1" in one["reason"] for one in updates_of(report)), done.stdout
 
 
 def edited(path, edit):
     """A copy of a specification, changed by `edit`."""
     found = json.loads(path.read_text())
-    edit(found)
+    edit(found["updates"][0])
     changed = path.with_name("edited.json")
     changed.write_text(json.dumps(found))
     return changed
@@ -151,18 +159,25 @@ def same_as_before(found):
 
 
 def without_settings(found):
-    found["update"]["settings"] = []
+    found["settings"] = []
+
+
+def of_another_type(found):
+    found["settings"][0]["type"] = "adamw"
 
 
 def of_another_step(found):
-    found["update"]["step"] = 7
+    found["step"] = 7
 
 
-def without_update(found):
-    del found["update"]
+def without_formulas(found):
+    found["tensors"] = [one for one in found["tensors"] if one["kind"] != "param_after_step"]
 
 
-@pytest.mark.parametrize("lie", [same_as_before, without_settings, of_another_step, without_update])
+@pytest.mark.parametrize(
+    "lie",
+    [same_as_before, without_settings, of_another_type, of_another_step, without_formulas],
+)
 def test_a_specification_that_lies_about_updates_lets_none_hold(tmp_path, lie):
     reference = train(tmp_path / "ref.h5", MADE["rmsprop"], specify=True)
     frozen = train(tmp_path / "run.h5", lambda p: torch.optim.RMSprop(p, lr=0.0))

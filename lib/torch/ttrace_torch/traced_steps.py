@@ -267,7 +267,7 @@ class TracedSteps:
         # The specification comes after the trace: if it fails, the trace is not lost.
         limit = step.clipping.limit() if step.clipping is not None else None
         clip_norm = step.clip_norm if step.clip_norm is not None else limit
-        self._job.reference.finish(clip_norm, step.optimizer)
+        self._job.reference.finish(clip_norm, step.number, step.optimizer)
 
     def _note_products(self, step: Step) -> None:
         precision = step.recorder.precision

@@ -142,6 +142,8 @@ class TracedUpdates:
         self.record_parameters(step, "main_grad", names, others)
         if not consumed and not scaler.active:
             step.recorded_gradients.update(self._gradients(names))
+        if part is None:
+            self._job.reference.end_recording()
 
     def record_before_clipping(self, step: Step, clipped: Set[str]) -> None:
         """Records the gradients of an optimizer, some of which torch is about to clip."""
@@ -180,7 +182,7 @@ class TracedUpdates:
         if outdated is not None:
             step.optimizer = [e for e in step.optimizer if not any(e is one for one in outdated)]
         else:
-            self._job.reference.begin_update(step.number, step.begun[part])
+            self._job.reference.begin_update(step.begun[part])
         step.optimizer += step.begun[part]
 
     def _gradients_of_masters(self) -> dict[str, torch.Tensor]:

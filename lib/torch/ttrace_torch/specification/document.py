@@ -15,8 +15,7 @@ import torch
 from ttrace_torch.base.files import write_whole
 from ttrace_torch.specification.expressions import FLOATS
 from ttrace_torch.specification.graph import Graph
-from ttrace_torch.specification.mark import Mark, Place
-from ttrace_torch.specification.marks import OF_UPDATES
+from ttrace_torch.specification.marks import Mark, Place
 from ttrace_torch.specification.slicing import Pattern, Slicer, Tensor
 from ttrace_torch.specification.variants import Variant
 from ttrace_torch.version import __version__
@@ -33,7 +32,6 @@ def document(
     scales: Mapping[str, float] | None = None,
     variants: Sequence[Variant] = (),
     others: Sequence[Mapping[Place, Mark]] = (),
-    update: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The specification of what was recorded.
 
@@ -41,7 +39,6 @@ def document(
     scales: kind -> what its recorded tensors must be multiplied by.
     variants: of micro-batches that are unlike the first one.
     others: those of micro-batches that `marks` should hold for as well.
-    update: the step and the settings for which updated parameters follow by their patterns.
     """
     slicer = Slicer(graph, scales)
     slicer.cut(marks)
@@ -60,31 +57,26 @@ def document(
     precision = _precision(slicer.tensors)
     if precision is not None:
         found["precision"] = precision
-    found.update(_cut(slicer))
+    found.update(cut_of(slicer))
     if variants:
         found["variants"] = []
         for variant in variants:
             of_sizes = Slicer(graph, scales)
             of_sizes.cut(variant.marks)
-            cut = _cut(of_sizes)
+            cut = cut_of(of_sizes)
             if variant.microbatch is not None:
                 cut["microbatch"] = variant.microbatch
             found["variants"].append(cut)
     if after_backward:
         found["after_backward"] = dict(after_backward)
-    if update:
-        found["update"] = dict(update)
-    opaque = Counter(
-        tensor.opaque
-        for tensor in slicer.tensors
-        if tensor.opaque is not None and tensor.place[0] not in OF_UPDATES
-    )
+    opaque = Counter(tensor.opaque for tensor in slicer.tensors if tensor.opaque is not None)
     if opaque:
         found["opaque"] = dict(sorted(opaque.items()))
     return found
 
 
-def _cut(slicer: Slicer) -> dict[str, Any]:
+def cut_of(slicer: Slicer) -> dict[str, Any]:
+    """The `patterns` and `tensors` of what was cut."""
     return {
         "patterns": [_pattern(pattern) for pattern in slicer.patterns],
         "tensors": [_tensor(tensor) for tensor in slicer.tensors],

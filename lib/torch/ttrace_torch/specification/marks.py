@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -18,7 +20,6 @@ from ttrace_torch.specification.complexes import is_complex, of_real, real_of
 from ttrace_torch.specification.expressions import Inexpressible
 from ttrace_torch.specification.graph import Value, constant_number
 from ttrace_torch.specification.inner_factors import multiplied, scaled, terms_of
-from ttrace_torch.specification.mark import Factor, Mark, Place
 from ttrace_torch.specification.outside import MOST, MOST_OF_BUFFER, constant_of, elements_of
 from ttrace_torch.specification.recorder import OperationRecorder
 
@@ -26,13 +27,65 @@ from ttrace_torch.specification.recorder import OperationRecorder
 KINDS = frozenset(
     {"param", "buffer", "input", "output", "loss", "grad_output", "param_grad", "scalar", "index"}
 )
-# What an optimizer's step and what comes behind it read and leave.
-OF_UPDATES = frozenset(
-    {"main_grad", "optimizer_state", "grad_norm", "param_after_step", "buffer_after_step"}
-)
-_OF_STEP = frozenset({"param", "buffer"}) | OF_UPDATES
+_OF_STEP = frozenset({"param", "buffer", "param_after_step"})
+# The largest relative difference between factors that are one: they are computed in fp32.
+SAME = 1e-6
+
 # The name of the numbers that the model reads from tensors; no trace records them.
 NUMBER = "(number)"
+
+Place = tuple[str, str, int]  # kind, name, call
+
+
+class Mark(NamedTuple):
+    """A tensor that a trace records.
+
+    token: equal for two marks of the same bits.
+    factor: set if the tensor is a factor of the script.
+    number: the Python number that the model read from the tensor; None for tensors that a trace
+        records.
+    """
+
+    value: Value
+    token: object
+    dtype: str
+    shape: tuple[int, ...]
+    module: dict[str, str] | None = None
+    elements: list[Any] | None = None
+    factor: Factor | None = None
+    number: float | None = None
+
+
+class Factor(NamedTuple):
+    """A factor that a script multiplies a loss by, before or after it is recorded.
+
+    original: its value, as the step computed it.
+    numbers: micro-batch -> the number, where the elements are at hand.
+    is_scaled: whether recorded factors must be multiplied by the scale of gradients.
+    terms: the number of terms of the sum that it divides, if the factor may follow from that
+        number, and so from the data; else 0.
+    """
+
+    original: Value
+    numbers: dict[int, float]
+    is_scaled: bool = True
+    terms: int = 0
+
+
+# This many micro-batches rarely divide by the same number by chance.
+_FEWEST = 3
+
+
+def is_of_step(factor: Factor) -> bool:
+    """Whether the divisor of a sum of terms belongs to the step: all micro-batches have the same,
+    and it is no multiple of the number of terms of each, padding included."""
+    numbers = list(factor.numbers.values())
+    if len(numbers) < _FEWEST or not all(math.isfinite(n) and n for n in numbers):
+        return False
+    if any(abs(n - numbers[0]) > SAME * abs(numbers[0]) for n in numbers):
+        return False
+    multiple = 1 / (numbers[0] * factor.terms)
+    return round(multiple) < 1 or abs(multiple - round(multiple)) > SAME * multiple
 
 
 class Marks:
@@ -90,13 +143,12 @@ class Marks:
                 elements = elements_of(tensor)
             self.gradient_factor = float(elements[0]) if elements else None
             return
+        if self._recorder.paused and key.kind != "main_grad":
+            return
         if key.kind == "main_grad":
-            self._mark_main_gradient(key, tensor)
-            return
-        if self._recorder.paused:
-            return
-        if key.kind in OF_UPDATES:
-            self._mark_of_update(key, tensor)
+            # How sparse and complex gradients add up is not followed; they obey the others' rule.
+            followed = tensor.layout == torch.strided and not tensor.is_complex()
+            self.main_grads[key.name] = self._recorder.value(tensor) if followed else None
             return
         if key.kind == "param_grad":
             of_name = self.raw_grads.setdefault(key.name, {})
@@ -126,29 +178,6 @@ class Marks:
             total = self._recorder.make.binary("add", earlier.value, value, value.dtype)
             mark = mark._replace(value=total, token=object())
         found[place] = mark
-
-    def _mark_main_gradient(self, key: Key, tensor: torch.Tensor) -> None:
-        """Notes how a final gradient was made. What follows is computed from the recorded one."""
-        # How sparse and complex gradients add up is not followed; they obey the others' rule.
-        followed = tensor.layout == torch.strided and not tensor.is_complex()
-        if not followed:
-            self.main_grads[key.name] = None
-            return
-        leaf, self.main_grads[key.name] = self._recorder.set_apart(tensor)
-        if self.scales.get("main_grad", 1.0) == 1:
-            mark = Mark(leaf, self._token(tensor), leaf.dtype, leaf.shape)
-            self.found["main_grad", key.name, 0] = mark
-
-    def _mark_of_update(self, key: Key, tensor: torch.Tensor) -> None:
-        """Notes what an optimizer's step reads or leaves. Its state is data, as are parameters."""
-        if tensor.layout != torch.strided or tensor.is_complex():
-            return
-        given = key.kind == "optimizer_state"
-        value = self._recorder.given(tensor) if given else self._recorder.value(tensor)
-        place = (key.kind, key.name, key.call)
-        mark = Mark(value, self._token(tensor), value.dtype, value.shape)
-        # What ran between the steps of several optimizers has read the value from behind the first.
-        self.found.setdefault(place, mark)
 
     def _take_numbers(self, key: Key) -> None:
         """Notes what the model has read since the last mark as numbers of the key's micro-batch."""
@@ -189,13 +218,8 @@ class Marks:
         }
 
     def of_step(self) -> dict[Place, Mark]:
-        """The parameters and buffers, and what several optimizers leave to later micro-batches."""
-        behind = {"param_after_step"} if self.several_phases else set()
-        return {
-            place: mark
-            for place, mark in self.found.items()
-            if place[0] in _OF_STEP - OF_UPDATES | behind
-        }
+        """The parameters and buffers."""
+        return {place: mark for place, mark in self.found.items() if place[0] in _OF_STEP}
 
     def _mark_factor(self, place: Place, key: Key, tensor: torch.Tensor) -> None:
         """Notes a factor of the script: all that is computed with it depends on it from now on."""
@@ -274,27 +298,16 @@ class Marks:
                 is_buffer = local in module._buffers
                 self._know(own, tensor, is_buffer)
 
-    def updated(self, names: Iterable[str], followed: bool) -> None:
+    def updated(self, names: Iterable[str]) -> None:
         """Notes that an optimizer has given these parameters other values, in the middle of the
-        step. followed: whether its operations were recorded."""
+        step."""
         self.several_phases = True
         for name in names:
             parameter = self.names.parameters[name]
+            storage = storage_of(parameter)
+            self._recorder.storages.forget(storage)
             if parameter.grad is not None:
                 self._recorder.storages.forget(storage_of(parameter.grad))
-            value = self._recorder.value(parameter)
-            before = self.found.get(("param", name, 0))
-            if not followed or before is None or value == before.value:
-                self._recorder.storages.forget(storage_of(parameter))
-                value = self._recorder.given(parameter)
-            mark = Mark(value, self._token(parameter), value.dtype, value.shape)
-            self.found["param_after_step", name, 0] = mark
-
-    def forget_parameters(self) -> None:
-        """Notes that an optimizer has given the parameters values by a rule that was not followed:
-        the trace has them."""
-        for name, parameter in self.names.parameters.items():
-            self._recorder.storages.forget(storage_of(parameter))
             value = self._recorder.given(parameter)
             mark = Mark(value, self._token(parameter), value.dtype, value.shape)
             self.found["param_after_step", name, 0] = mark

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ttrace_torch.specification.graph import SAME_ELEMENTS, Graph, Node, attribute
-from ttrace_torch.specification.mark import Mark, Place
+from ttrace_torch.specification.marks import Mark, Place
 
 # The reason why a tensor that depends on such an order cannot be judged.
 OPEN_ORDER = "the order of topk(sorted=False)"

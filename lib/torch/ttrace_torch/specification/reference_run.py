@@ -23,10 +23,9 @@ from ttrace_torch.specification.document import document, write
 from ttrace_torch.specification.marks import Marks
 from ttrace_torch.specification.outside import constant_of
 from ttrace_torch.specification.recorder import OperationRecorder
+from ttrace_torch.specification.updates import Updates
 from ttrace_torch.specification.variants import Variant, variants_of, variants_of_each
 
-# The types of the manifest's optimizers whose rule readers know.
-_KNOWN = frozenset({"sgd", "adam", "adamw"})
 # The most variants for sizes of micro-batches. Each is written whole, and readers accept no more.
 _MOST_VARIANTS = 64
 
@@ -47,22 +46,32 @@ class ReferenceRun:
         self._marks = Marks(self._recorder, names)
         # Whether the next traced step is the one to record.
         self.waits = True
-        self._flags = (False, False)
-        self._update: dict[str, Any] = {}
-        self._inside: Callable[[], bool] = lambda: False
+        self._updates = Updates(names)
+        self._found: dict[str, Any] | None = None
 
     def observer(self) -> Observer | None:
         """The function that gets every tensor of the step that begins; None if the step is not
         recorded."""
-        return self._mark if self.waits else None
+        return self._mark if self.waits or self._follows() else None
+
+    def _follows(self) -> bool:
+        """Whether updates are followed: there is a specification that they belong to, or will
+        be."""
+        return (self.waits or self._found is not None) and self._updates.waits
 
     def follow_scales(self, scales: Mapping[str, float]) -> None:
         """Takes over the factors of recorded tensors, by kind, and their later changes."""
         if self.waits:
             self._marks.scales = scales
+        self._updates.scales = scales
 
     def _mark(self, key: Key, tensor: torch.Tensor, accumulate: bool, several: bool) -> None:
         """Passes a tensor of the step on to the marks, as long as nothing has failed."""
+        if self._follows():
+            try:
+                self._updates(key, tensor)
+            except Exception as error:
+                self._updates.give_up(error)
         if not self.waits:
             return
         try:
@@ -92,9 +101,13 @@ class ReferenceRun:
         scale: what a GradScaler multiplies losses by.
         """
         if not self.waits:
-            yield
+            if not self._follows():
+                yield
+                return
+            with self._updates.recorder:
+                yield
             return
-        self._inside = self._recorder.inside_model = lambda: running() or in_backward()
+        self._recorder.inside_model = lambda: running() or in_backward()
         try:
             self._marks.buffers()
             known = None if scale is None else constant_of(scale, self._recorder.make)
@@ -104,53 +117,60 @@ class ReferenceRun:
             self._fail(error)
             yield
             return
-        with self._recorder:
+        with self._updates.recorder, self._recorder:
             yield
 
-    def begin_update(self, step: int, settings: Sequence[Mapping[str, Any]]) -> None:
-        """Notes that an optimizer begins its step, and follows what it computes unless readers know
-        its rule. settings: the manifest's entries of its step."""
-        if not self.waits:
-            return
-        recorder = self._recorder
-        self._flags = recorder.sizes_depend_on_data, recorder.chooses
-        if all(one.get("type") in _KNOWN for one in settings):
-            recorder.paused = True
-            return
-        # Numbers that it makes and reads are of this very step.
-        recorder.of_step = True
-        self._update["step"] = step
+    def end_recording(self) -> None:
+        """Notes that the gradients are final: nothing after that is specified."""
+        if self.waits:
+            self._recorder.paused = True
+
+    def begin_update(self, settings: Sequence[Mapping[str, Any]]) -> None:
+        """Notes that an optimizer begins its step. settings: the manifest's entries of it."""
+        self.end_recording()
+        if self._follows():
+            self._updates.begin(settings)
 
     def end_update(self, names: Iterable[str] | None) -> None:
-        """Notes that an optimizer has made its step. Where others follow, `names` are the
-        parameters that it has updated: what is computed from now on follows from their new
+        """Notes that an optimizer has made its step. Of several, `names` are the parameters that it
+        has updated: the step goes on, and what is computed from now on follows from their new
         values."""
-        if not self.waits:
+        if self._follows():
+            self._updates.end(names)
+        if not self.waits or names is None:
             return
-        recorder, followed = self._recorder, not self._recorder.paused
-        recorder.paused, recorder.of_step = False, False
-        recorder.sizes_depend_on_data, recorder.chooses = self._flags
+        self._recorder.paused = False
         try:
-            if names is not None:
-                self._marks.updated(names, followed)
-            elif not followed:
-                self._marks.forget_parameters()
+            self._marks.updated(names)
         except Exception as error:
             self._fail(error)
 
-    def finish(self, clip_norm: float | None, settings: Sequence[Mapping[str, Any]]) -> None:
-        """Writes the specification of the step, which has ended. settings: the manifest's entries
-        of its optimizers, as they are now: how gradients were clipped is known."""
-        if not self.waits:
+    def finish(
+        self, clip_norm: float | None, step: int, settings: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Writes the specification of a step that has ended. settings: the manifest's entries of
+        its optimizers."""
+        if self.waits:
+            try:
+                self._finish(clip_norm)
+            except Exception as error:
+                self._fail(error)
+            else:
+                self._end()
+        elif not self._follows():
             return
-        if self._update:
-            self._update["settings"] = list(map(_settings, settings))
+        if self._found is None:
+            return
         try:
-            self._finish(clip_norm)
+            self._updates.finish(step, settings)
         except Exception as error:
-            self._fail(error)
-        else:
-            self._end()
+            self._updates.give_up(error)
+        if self._updates.entries:
+            self._found["updates"] = self._updates.entries
+        try:
+            write(self._found, self._path)
+        except OSError as error:
+            say(f"no specification in {self._path}: {error}")
 
     def _finish(self, clip_norm: float | None) -> None:
         marks, recorder = self._marks, self._recorder
@@ -185,7 +205,6 @@ class ReferenceRun:
             marks.scales,
             variants,
             [] if variants else [{**marks.of_step(), **one} for one in others],
-            self._update,
         )
         unknown = marks.read_numbers() - sum(
             "number" in tensor
@@ -197,10 +216,7 @@ class ReferenceRun:
                 f"specification: the model read {unknown} number(s) from tensors that nothing "
                 "recorded explains; they are constants in it, right for this micro-batch alone"
             )
-        try:
-            write(found, self._path)
-        except OSError as error:
-            say(f"no specification in {self._path}: {error}")
+        self._found = found
 
     def _variants(self) -> list[Variant]:
         """The marks for each of the sizes that micro-batches have; or for each micro-batch, if
@@ -218,20 +234,10 @@ class ReferenceRun:
 
     def drop(self) -> None:
         """Forgets a step that threw; the next one is recorded."""
+        self._updates.reset()
         if self.waits:
             self._recorder = OperationRecorder()
             self._marks = Marks(self._recorder, self._names)
-            self._update = {}
-
-
-def _settings(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The type, the parameters and the numbers of an optimizer's group."""
-    numbers = {
-        name: value
-        for name, value in entry.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and name != "step"
-    }
-    return {"type": entry["type"], "params": list(entry["params"]), "numbers": numbers}
 
 
 class NoReference(ReferenceRun):
@@ -239,6 +245,13 @@ class NoReference(ReferenceRun):
 
     def __init__(self) -> None:
         self.waits = False
+        self._found = None
+
+    def follow_scales(self, scales: Mapping[str, float]) -> None:
+        """Follows nothing."""
+
+    def drop(self) -> None:
+        """Has nothing to forget."""
 
 
 def refusal(ranks: int, is_changed: bool) -> str | None:

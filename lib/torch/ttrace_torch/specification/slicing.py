@@ -24,7 +24,7 @@ from ttrace_torch.specification.graph import (
     constant_number,
     is_from_outside,
 )
-from ttrace_torch.specification.mark import SAME, Factor, Mark, Place, is_of_step
+from ttrace_torch.specification.marks import SAME, Factor, Mark, Place, is_of_step
 from ttrace_torch.specification.open_orders import (
     OPEN_ORDER,
     choices_first,
@@ -42,10 +42,9 @@ _DATA = frozenset({"input", "scalar", "index"})
 # Kinds that are linear in the factor of a loss.
 _RAW = frozenset({"grad_output", "param_grad"})
 _STATE = frozenset({"param", "buffer"})
-# What an update may be computed from: what the trace has of the step itself, not of a micro-batch.
-_BEFORE_UPDATE = _STATE | {"main_grad", "optimizer_state", "grad_norm", "param_after_step"}
-_LEFT = frozenset({"param_after_step", "buffer_after_step"})
-_GIVEN = _DATA | _STATE | {"main_grad", "optimizer_state", "grad_norm", "param_after_step"}
+# What the trace has of a step itself, where its updates are followed.
+_OF_STEP = frozenset({"main_grad", "grad_norm", "optimizer_state", "param_after_step"})
+_GIVEN = _DATA | _STATE | _OF_STEP
 
 PatternNode = tuple[str, tuple[int, ...], tuple[tuple[str, Any], ...], str, tuple[int, ...]]
 Pattern = tuple[int, tuple[PatternNode, ...]]
@@ -213,10 +212,6 @@ class Slicer:
             if kind in _DATA and (is_batch or not found.inputs) and found.opaque != MISTAKE:
                 return
             tensor.opaque, tensor.sources = found.opaque, found.inputs
-            return
-        kinds = {self.tensors[number].place[0] for number in found.inputs}
-        if tensor.place[0] in _LEFT and not kinds <= _BEFORE_UPDATE:
-            tensor.opaque = OUTSIDE
             return
         tensor.sources = found.inputs
         tensor.pattern = self._pattern(found)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ttrace_torch.base.names import ROOT
 from ttrace_torch.specification.graph import Graph, is_from_outside
-from ttrace_torch.specification.mark import Mark, Place
+from ttrace_torch.specification.marks import Mark, Place
 
 # Kinds that come from the data of the run, where nothing in the step computes them.
 _DATA = frozenset({"input", "scalar", "index"})
