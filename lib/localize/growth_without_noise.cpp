@@ -102,8 +102,9 @@ void leave_growth_unjudged(const Dataflow& flow, comparison::CompareReport& out)
     double before = 0;
     for (const std::size_t d : flow.depends_on[i]) before = std::max(before, grown[d]);
     const double times = excess(result);
+    if (times == 0) continue;  // one side alone may have it
     const double most = most_growth(result, activations_grew) * std::max(before, 1.0);
-    if (times == 0 || times > most) continue;
+    if (times > most) continue;
     grown[i] = times;
     activations_grew = activations_grew || (times > 1 && is_forward(result.key.kind));
     if (result.outcome == Outcome::kMatch) continue;

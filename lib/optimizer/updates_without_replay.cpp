@@ -28,8 +28,9 @@ constexpr double kShortestStep = 0.5;       // of the reference's
 // Rounding turns the update of the few elements whose gradients are as small as their rounding, by
 // up to two steps: the largest difference is then a large share of the whole, or of an element's
 // step. A wrong weight decay or learning rate moves all elements by little.
-constexpr double kSpread = 0.25;     // of the whole difference
-constexpr double kTurnedStep = 0.5;  // of the reference's step, as root mean squares
+constexpr double kSpread = 0.25;       // of the whole difference
+constexpr double kTurnedStep = 0.5;    // of the reference's step, as root mean squares
+constexpr double kFarBeyondNoise = 4;  // times what is allowed, which is four times the noise
 
 // An update says something where its gradient does: rounding neither turns most of a step round nor
 // makes it longer where the gradient is off by at most kRoughGradient of its norm, and hardly moves
@@ -164,6 +165,16 @@ bool is_spread(const measure::TileStats& total, double off, double meant) {
          total.largest->difference < kTurnedStep * step;
 }
 
+// Whether the noise runs say that rounding does not move it so far: it is off by 16 times what it
+// is in them, where healthy runs reach 2.3 times. Says nothing of elements whose sign rounding
+// turns, of which three runs may have met none.
+bool is_far_beyond_noise(const TensorComparison& result) {
+  const comparison::ComparedNumbers& numbers = *result.comparison;
+  const double allowed = numbers.tolerance.allowed_norm();
+  return numbers.noise && numbers.tolerance.rule == judge::Rule::kNoise &&
+         measure::difference_norm(numbers.measurement.total) > kFarBeyondNoise * allowed;
+}
+
 struct Steps {
   double off = 0;      // ‖difference of the updated parameters‖
   double largest = 0;  // of a single element
@@ -281,7 +292,12 @@ void judge_step(const trace::Source& reference, const trace::Source& candidate,
     result.outcome = Outcome::kNotJudged;
     const measure::TileStats& total = result.comparison->measurement.total;
     const double largest = total.largest ? total.largest->difference : 0;
-    if (is_spread(total, off, meant)) {
+    if (is_spread(total, off, meant) && is_far_beyond_noise(result)) {
+      result.outcome = Outcome::kDiverged;
+      result.reason = base::concat("is off by ", base::short_number(off / meant),
+                                   " of a step in many elements, far beyond what rounding makes in "
+                                   "the noise runs");
+    } else if (is_spread(total, off, meant)) {
       result.spread = true;
       result.reason = base::concat("is off by ", base::short_number(off / meant),
                                    " of a step in many elements, as by a wrong decay or learning "

@@ -17,8 +17,9 @@ namespace ttrace::optimizer {
 // An optimizer that divides by the gradient's own size turns the sign of a gradient that is all
 // noise into a whole step, so such inputs permit two steps (6 of 15 healthy pairs were blamed).
 // Where its gradient is too good for that, or many elements are off by little, it is marked as
-// spread, which leaves the comparison inconclusive. Everything else keeps its outcome: a parameter
-// that did not move, one that moved by more than that, one whose inputs are bad, and a step that no
+// spread, which leaves the comparison inconclusive; but where noise runs say that rounding moves it
+// by a sixteenth at most, it diverges. Everything else keeps its outcome: a parameter that did not
+// move, one that moved by more than that, one whose inputs are bad, and a step that no
 // rounding of its gradient explains. Reads both parameters and gradients of these updates again;
 // one that cannot be read is marked so.
 //

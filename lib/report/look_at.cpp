@@ -144,6 +144,10 @@ bool is_met(Needs needs, const answer::Finding& finding, const trace::TensorKey&
 
 }  // namespace
 
+std::string text_of(const LookAt& line) {
+  return line.bug.empty() ? std::string(line.text) : base::concat(line.text, " (", line.bug, ")");
+}
+
 std::string look_at(const answer::Finding& finding, const trace::TensorKey& shown,
                     const answer::TraceFacts& run) {
   if (finding.causes.empty()) return "";
@@ -161,8 +165,7 @@ std::string look_at(const answer::Finding& finding, const trace::TensorKey& show
     }
     if (!is_about(line) || !base::glob_match(line.names, shown.name)) continue;
     if (!is_met(line.needs, finding, shown, run)) continue;
-    if (line.bug.empty()) return std::string(line.text);
-    return base::concat(line.text, " (", line.bug, ")");
+    return text_of(line);
   }
   return "";
 }

@@ -29,10 +29,13 @@ struct LookAt {
   std::string_view axis;                 // the mesh axis that it is about, or empty: any
   std::string_view names;                // of tensors that it is about, as a glob
   std::string_view text;
-  std::string_view bug;    // that proves it: where it happened
+  std::string_view bug;    // that proves it: where it happened; or empty
   std::string_view shows;  // its number in the gallery of tests/gallery/bugs.py, or empty
   Needs needs = Needs::kRanks;
 };
+
+// What to look at, and the bug that proves it.
+std::string text_of(const LookAt& line);
 
 // All lines; of one cause, those for certain names and axes first.
 const std::vector<LookAt>& look_at_lines();

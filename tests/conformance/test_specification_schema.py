@@ -27,7 +27,7 @@ BROKEN: dict[str, tuple[tuple, Any]] = {
     "unknown member": (("extra",), {}),
     "unknown source": (("source", "host"), "a"),
     "unknown kind": ((*GIVEN, "kind"), "outputs"),
-    "a kind that follows from no expression": ((*GIVEN, "kind"), "main_grad"),
+    "a kind that follows from no expression": ((*GIVEN, "kind"), "grad_input"),
     "no name": ((*GIVEN, "name"), REMOVED),
     "name with a slash": ((*GIVEN, "name"), "a/b"),
     "unknown dtype": ((*GIVEN, "dtype"), "float4"),

@@ -154,7 +154,8 @@ def test_first_of_several_evaluations_is_recorded(tmp_path, capfd):
     answer = compared(tmp_path)
     assert answer.code == 0, answer
     answer = audited(tmp_path, specification="s.json")
-    assert answer.code == 3 and "nothing is broken, but the updates of" in answer.line, answer
+    # What it computes from the first evaluation's gradients, the specification has.
+    assert answer.code == 0 and answer.judged == answer.tensors, answer
     all_inside(tmp_path, "run.h5", lbfgs, 2, weights=(1.0, 0.95))
     assert compared(tmp_path).code == audited(tmp_path, specification="s.json").code == 1
 

@@ -73,6 +73,18 @@ TEST_CASE("what grows from layer to layer of a convolutional network is not judg
       "runs (--noise) decide it");
 }
 
+TEST_CASE("a tensor that one run lacks has no growth") {
+  const tensor::Shape weight{2, 1, 1, 1};
+  const MemoryTrace reference = trace_of({}, weight);
+  MemoryTrace more = trace_of({}, weight);
+  put(more, "c", Kind::kGradOutput, {2}, {1, 2});
+  const CompareReport lacking = engine::compare_traces(more, reference, {}, {{}, 1});
+  CHECK(outcome_of(lacking, "c", Kind::kGradOutput) == Outcome::kMissing);
+  CHECK(lacking.growth.tensors == 0);
+  const CompareReport extra = engine::compare_traces(reference, more, {}, {{}, 1});
+  CHECK(outcome_of(extra, "c", Kind::kGradOutput) == Outcome::kExtra);
+}
+
 TEST_CASE("the same of a network without convolutions diverges") {
   CHECK(compared({3e-5, 1e-4, 2e-3, 1e-2}, {2, 1}).verdict == Verdict::kWrong);
 }

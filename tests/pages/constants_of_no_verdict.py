@@ -136,6 +136,7 @@ _BY_FILE = {
     "specification/specification_json.cpp": {
         "kMostValuesOfBuffer": "a larger specification is refused",
         "kMostVariants": "the same",
+        "kMostUpdates": "the same",
         "kNodeBytes": "the memory that a specification takes",
         "kTensorBytes": "the same",
         "kBytesOfItem": "the same",

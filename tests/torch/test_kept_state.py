@@ -6,8 +6,11 @@ from copy import deepcopy
 
 import pytest
 import torch
+import torch.distributed as dist
+from process_groups import run_ranks
 from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 from trace_reading import Trace
 
@@ -152,3 +155,36 @@ def test_what_is_no_tensor_or_name_costs_only_itself(tmp_path, capfd):
 
 def test_inactive_tracers_take_state(tmp_path):
     tt.trace(nn.Linear(2, 2)).state("average", nn.Linear(2, 2))
+
+
+def ddp_of_batch_norm(rank, place, ranks=2):
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), Counting(8), nn.Linear(8, 2))
+    run = DistributedDataParallel(model) if ranks > 1 else model
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with tt.trace(run, optimizer, out=place) as tracer:
+        for step in range(2):
+            with tracer.step(step):
+                for number in range(rank * 2 // ranks, (rank + 1) * 2 // ranks):
+                    generator = torch.Generator().manual_seed(2 * step + number)
+                    x = torch.randn(16, 6, generator=generator)
+                    (tracer.loss(run(x).square().mean()) / (2 / ranks)).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                counting = model[2]
+                if ranks > 1:
+                    dist.all_reduce(counting.load)
+                counting.bias += 0.01 * torch.sign(counting.load.mean() - counting.load)
+                counting.load.zero_()
+
+
+def test_statistics_of_a_ranks_own_samples_are_left_out(tmp_path):
+    ddp_of_batch_norm(0, tmp_path / "ref.h5", 1)
+    run_ranks(2, ddp_of_batch_norm, tmp_path / "run")
+    trace = Trace(tmp_path / "run")
+    assert {"2.load", "2.bias"} == set(trace.names("buffer_after_step"))
+    assert "1.running_mean" in trace.names("buffer")
+    left_out = [one["tensors"] for one in trace.manifest["run"]["incomplete"]]
+    assert "*/*/buffer_after_step/1.running_var/*/*" in left_out
+    done = run_ttrace("compare", tmp_path / "ref.h5", tmp_path / "run")
+    assert done.returncode == MATCH, done.stdout

@@ -62,7 +62,9 @@ def net(dtype=torch.float32):
     return nn.Sequential(*layers).to(dtype)
 
 
-def train(out, make, steps=1, clip=None, first=0, dtype=torch.float32, **options):
+def train(
+    out, make, steps=1, clip=None, first=0, dtype=torch.float32, by_value=None, scale=1.0, **options
+):
     model = net(dtype)
     optimizer = make(model.parameters())
     specification = out.with_suffix(".json") if options.pop("specify", False) else None
@@ -72,11 +74,16 @@ def train(out, make, steps=1, clip=None, first=0, dtype=torch.float32, **options
     ) as tracer:
         for step in range(steps):
             with tracer.step(step):
-                x = torch.randn(32, 6, generator=torch.Generator().manual_seed(step)).to(dtype)
+                x = (
+                    torch.randn(32, 6, generator=torch.Generator().manual_seed(step)).to(dtype)
+                    * scale
+                )
                 tracer.loss(model(x).float().square().mean()).backward()
                 if clip is not None:
                     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
                     tracer.grad_norm(norm, clip_norm=clip)
+                if by_value is not None:
+                    torch.nn.utils.clip_grad_value_(model.parameters(), by_value)
                 optimizer.step()
                 optimizer.zero_grad()
     return out
@@ -118,6 +125,18 @@ def test_clipped_gradients_are_followed_by_the_recorded_norm(tmp_path):
     reference = train(tmp_path / "ref.h5", MADE["rmsprop"], clip=0.01, specify=True)
     done, _ = audited(reference, reference.with_suffix(".json"))
     assert done.stdout.startswith("HOLDS"), done.stdout
+
+
+@pytest.mark.parametrize("make", [MADE["rmsprop"], torch.optim.AdamW, torch.optim.SGD])
+def test_gradients_that_are_clipped_by_value_are_followed(tmp_path, make):
+    reference = train(tmp_path / "ref.h5", make, by_value=0.01, specify=True)
+    done, report = audited(reference, reference.with_suffix(".json"))
+    assert done.stdout.startswith("HOLDS"), done.stdout
+    assert all(one["outcome"] == "holds" for one in updates_of(report)), done.stdout
+    if make is not torch.optim.AdamW:  # whose first step has the size of its learning rate
+        other = train(tmp_path / "run.h5", make, by_value=0.02)
+        done, _ = audited(other, reference.with_suffix(".json"))
+        assert done.returncode == DIVERGED, done.stdout
 
 
 def test_every_traced_step_is_followed(tmp_path):
@@ -184,3 +203,56 @@ def test_a_specification_that_lies_about_updates_lets_none_hold(tmp_path, lie):
     for run in (reference, frozen):
         done, _ = audited(run, edited(reference.with_suffix(".json"), lie))
         assert not done.stdout.startswith("HOLDS"), done.stdout
+
+
+class Trusting(torch.optim.Optimizer):
+    """LAMB without moments: the step has the size of the parameter, decay included."""
+
+    def __init__(self, params, decay=0.1):
+        super().__init__(params, {"lr": 0.01})
+        self.decay = decay
+
+    @torch.no_grad()
+    def step(self):
+        for p in self.param_groups[0]["params"]:
+            update = p.grad / (p.grad.abs() + 1e-3) + self.decay * p
+            p.sub_(0.01 * (p.norm() / update.norm() if p.norm() > 0 else 1.0) * update)
+
+
+def test_a_spread_difference_far_beyond_the_noise_runs_diverges(tmp_path):
+    reference = train(tmp_path / "ref.h5", Trusting)
+    noise = [train(tmp_path / f"n{s}.h5", Trusting, perturb=tt.Perturb(s)) for s in (1, 2, 3)]
+    run = train(tmp_path / "run.h5", lambda p: Trusting(p, decay=0.05))
+    done = run_ttrace("compare", reference, run, "--noise", *noise)
+    assert done.returncode == DIVERGED, done.stdout
+    assert "far beyond what rounding makes in the noise runs" in done.stdout, done.stdout
+    healthy = train(tmp_path / "healthy.h5", Trusting, perturb=tt.Perturb(4))
+    done = run_ttrace("compare", reference, healthy, "--noise", *noise)
+    assert done.returncode == 0, done.stdout
+
+
+class Reading(torch.optim.Optimizer):
+    """A step of the size of the parameter, by norms that it reads as Python numbers."""
+
+    def __init__(self, params, part=1):
+        super().__init__(params, {"lr": 0.01})
+        self.part = part
+
+    @torch.no_grad()
+    def step(self):
+        for p in self.param_groups[0]["params"]:
+            norm = p.grad[: max(1, len(p) // self.part)].norm().item()
+            p.sub_(0.01 * p.norm().item() / (norm + 1e-6) * p.grad)
+
+
+def test_numbers_that_an_optimizer_reads_hold_where_they_are_the_same(tmp_path):
+    reference = train(tmp_path / "ref.h5", Reading, specify=True)
+    specification = reference.with_suffix(".json")
+    done, _ = audited(reference, specification)
+    assert done.stdout.startswith("HOLDS"), done.stdout
+    of_half = train(tmp_path / "half.h5", lambda p: Reading(p, 2))
+    assert audited(of_half, specification)[0].returncode == DIVERGED
+    other = train(tmp_path / "other.h5", Reading, scale=3.0)
+    done, report = audited(other, specification)
+    assert done.returncode == INCONCLUSIVE, done.stdout
+    assert any("read other numbers" in one["reason"] for one in updates_of(report)), done.stdout

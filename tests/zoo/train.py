@@ -83,9 +83,14 @@ def _prepare(kind: str, task: str, model: torch.nn.Module, dtype: torch.dtype) -
     """Draws the fault, by what one step has shown."""
     handles = faults.observe(model)
     torch.manual_seed(1)
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     model(**batch(kind, task, model, dtype)).loss.backward()
     for handle in handles:
         handle.remove()
+    # A healthy run has trained no step before.
+    for name, buffer in model.named_buffers():
+        if name in buffers:
+            buffer.copy_(buffers[name])
     fault = faults.draw(kind, task, model)
     model.zero_grad()
     return fault

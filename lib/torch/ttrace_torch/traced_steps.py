@@ -18,7 +18,6 @@ from ttrace_torch.capture.dataflow import DataFlow
 from ttrace_torch.capture.evaluations import Evaluations
 from ttrace_torch.capture.forwards import Forwards
 from ttrace_torch.capture.hooks import ForwardHooks
-from ttrace_torch.capture.kept import KeptState
 from ttrace_torch.capture.operations import convolves, recurs
 from ttrace_torch.capture.random_draws import recorded_draws
 from ttrace_torch.capture.random_numbers import watch_random_numbers
@@ -31,6 +30,7 @@ from ttrace_torch.checks import active_dropout
 from ttrace_torch.errors import TraceError
 from ttrace_torch.frameworks.framework import Listener
 from ttrace_torch.job import TracedJob
+from ttrace_torch.kept import KeptState
 from ttrace_torch.optimizer.state import record_states
 from ttrace_torch.perturb.kernels import other_kernels
 from ttrace_torch.traced_updates import TracedUpdates

@@ -12,12 +12,12 @@ import torch
 from ttrace_torch.base.collection import without_collection
 from ttrace_torch.base.problems import Problems
 from ttrace_torch.capture.clipping import GRAD_NORM, Clip
-from ttrace_torch.capture.kept import KeptState
 from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import Step
 from ttrace_torch.frameworks.framework import Watch
 from ttrace_torch.job import TracedJob
+from ttrace_torch.kept import KeptState
 from ttrace_torch.optimizer.masters import is_copy
 from ttrace_torch.optimizer.several import OptimizersWatch
 from ttrace_torch.optimizer.watch import OptimizerWatch
@@ -182,7 +182,9 @@ class TracedUpdates:
         if outdated is not None:
             step.optimizer = [e for e in step.optimizer if not any(e is one for one in outdated)]
         else:
-            self._job.reference.begin_update(step.begun[part])
+            clips = step.clipping.clips if step.clipping is not None else []
+            changed = step.gradients_changed or any(clip.limit is None for clip in clips)
+            self._job.reference.begin_update(step.begun[part], changed)
         step.optimizer += step.begun[part]
 
     def _gradients_of_masters(self) -> dict[str, torch.Tensor]:

@@ -15,7 +15,6 @@ from ttrace_torch.base.names import loss_name
 from ttrace_torch.base.problems import Problems
 from ttrace_torch.base.process import call_at_exit
 from ttrace_torch.capture.clipping import GRAD_NORM
-from ttrace_torch.capture.kept import Source
 from ttrace_torch.capture.loss_data import record_loss_data
 from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.records import Key
@@ -32,6 +31,7 @@ from ttrace_torch.capture.step import (
 from ttrace_torch.checks import mistakes_at_close, mistakes_at_step, mistakes_at_trace
 from ttrace_torch.errors import TraceError
 from ttrace_torch.job import TracedJob
+from ttrace_torch.kept import Source
 from ttrace_torch.layout.placements import Placements
 from ttrace_torch.traced_steps import TracedSteps
 

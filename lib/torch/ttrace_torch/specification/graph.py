@@ -135,6 +135,22 @@ def is_number(graph: Graph, number: int) -> bool:
     return all(size == 1 for size in graph.nodes[number].shape)
 
 
+def depends_on_leaves(graph: Graph, number: int) -> bool:
+    """Whether a value is computed from a leaf, or from something opaque."""
+    seen: set[int] = set()
+    stack = [number]
+    while stack:
+        one = stack.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        node = graph.nodes[one]
+        if node.primitive in (LEAF, OPAQUE):
+            return True
+        stack.extend(node.arguments)
+    return False
+
+
 def constant_number(graph: Graph, number: int) -> float | None:
     """The number of a value of one element, if it follows from constants and from numbers that the
     step found; None if it depends on data."""

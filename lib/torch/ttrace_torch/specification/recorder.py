@@ -43,12 +43,10 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.paused = False
         # Operation -> how often its translation failed by a mistake of this package.
         self.mistakes: Counter[str] = Counter()
-        # The Python numbers that the model has read from tensors, each with the value it was read
-        # from; they are constants from then on.
+        # The numbers that the model has read from tensors, and these: constants from then on.
         self.numbers_read: list[tuple[Value, float]] = []
-        # Whether an operation ran that makes sizes of elements.
+        # Whether an operation ran that makes sizes of elements, and one that chooses some of them.
         self.sizes_depend_on_data = False
-        # Whether an operation ran whose number of chosen elements depends on data.
         self.chooses = False
         # Whether small tensors that are made from Python numbers are part of the model.
         self.inside_model: Callable[[], bool] = lambda: False

@@ -125,11 +125,12 @@ class ReferenceRun:
         if self.waits:
             self._recorder.paused = True
 
-    def begin_update(self, settings: Sequence[Mapping[str, Any]]) -> None:
-        """Notes that an optimizer begins its step. settings: the manifest's entries of it."""
+    def begin_update(self, settings: Sequence[Mapping[str, Any]], changed: bool) -> None:
+        """Notes that an optimizer begins its step. settings: the manifest's entries of it. changed:
+        whether its gradients were changed in a way that no replay knows."""
         self.end_recording()
         if self._follows():
-            self._updates.begin(settings)
+            self._updates.begin(settings, changed)
 
     def end_update(self, names: Iterable[str] | None) -> None:
         """Notes that an optimizer has made its step. Of several, `names` are the parameters that it

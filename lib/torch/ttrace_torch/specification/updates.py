@@ -18,8 +18,8 @@ from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.records import Key
 from ttrace_torch.layout.dtensor import storage_of
 from ttrace_torch.specification.document import cut_of
-from ttrace_torch.specification.graph import Value
-from ttrace_torch.specification.marks import Mark, Place
+from ttrace_torch.specification.graph import Value, depends_on_leaves
+from ttrace_torch.specification.marks import NUMBER, Mark, Place
 from ttrace_torch.specification.recorder import OperationRecorder
 from ttrace_torch.specification.slicing import Slicer
 
@@ -55,6 +55,8 @@ class Updates:
         """Forgets the current step."""
         self.recorder = OperationRecorder()
         self.recorder.paused = True
+        # What an optimizer reads as numbers counts, and nothing else.
+        self.recorder.inside_model = lambda: self.recorder.of_step
         self._found: dict[Place, Mark] = {}
         # Whether an optimizer made its step by a rule that readers do not know.
         self._followed = False
@@ -87,9 +89,13 @@ class Updates:
         mark = Mark(value, object(), value.dtype, value.shape)
         self._found.setdefault((key.kind, key.name, key.call), mark)
 
-    def begin(self, settings: Sequence[Mapping[str, Any]]) -> None:
-        """Notes that an optimizer begins its step. settings: the manifest's entries of it."""
-        if all(one.get("type") in _KNOWN for one in settings):
+    def begin(self, settings: Sequence[Mapping[str, Any]], changed: bool) -> None:
+        """Notes that an optimizer begins its step.
+
+        settings: the manifest's entries of it.
+        changed: whether its gradients were changed in a way that no replay knows.
+        """
+        if not changed and all(one.get("type") in _KNOWN for one in settings):
             self.recorder.paused = True
             return
         self._followed = True
@@ -115,11 +121,22 @@ class Updates:
         """
         left = [place for place in self._found if place[0] == "buffer_after_step"]
         if self._followed or left:
+            self._note_numbers()
             slicer = Slicer(self.recorder.graph)
             slicer.cut(self._found)
             entry = {"step": step, "settings": [_settings(one) for one in settings]}
             self.entries.append({**entry, **cut_of(slicer)})
         self.reset()
+
+    def _note_numbers(self) -> None:
+        """Notes the numbers that an optimizer has read and that depend on the run, such as a norm
+        as a float: they are constants in its formulas, which say nothing of a run where they are
+        others. What it only compares is no number of a formula."""
+        graph = self.recorder.graph
+        for value, number in self.recorder.numbers_read:
+            if value.dtype != "bool" and depends_on_leaves(graph, value.id):
+                place = ("scalar", NUMBER, len(self._found))
+                self._found[place] = Mark(value, object(), value.dtype, value.shape, number=number)
 
 
 def _settings(entry: Mapping[str, Any]) -> dict[str, Any]:

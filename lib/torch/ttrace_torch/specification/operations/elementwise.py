@@ -224,13 +224,13 @@ def _clamp(call: Call, x: Value, min: Any = None, max: Any = None, **bounds: Any
 
 
 @operation("clamp_min")
-def _clamp_min(call: Call, x: Value, min: Any) -> Value:
-    return _clamp(call, x, min)
+def _clamp_min(call: Call, x: Value, min: Any = None, other: Any = None) -> Value:
+    return _clamp(call, x, other if min is None else min)  # `other` of `_foreach_clamp_min`
 
 
 @operation("clamp_max")
-def _clamp_max(call: Call, x: Value, max: Any) -> Value:
-    return _clamp(call, x, None, max)
+def _clamp_max(call: Call, x: Value, max: Any = None, other: Any = None) -> Value:
+    return _clamp(call, x, None, other if max is None else max)
 
 
 @operation("leaky_relu")

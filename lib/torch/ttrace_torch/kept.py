@@ -97,7 +97,9 @@ class KeptState:
             if self._shares() == 1 or _is_synchronized(one.owner):
                 continue
             by_forward = now[one.name] == before.of_forward.get(one.name)
-            if by_forward and now[one.name] != before.at_begin.get(one.name):
+            written = by_forward and now[one.name] != before.at_begin.get(one.name)
+            # The kernel of a batch norm does not count what it writes.
+            if written or _is_normed(one):
                 self._of_rank.add(one.name)
         self._record(step, AFTER, buffers)
 
