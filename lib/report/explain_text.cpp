@@ -52,7 +52,7 @@ void add_cause(std::string_view cause, Explanation& explanation) {
   if (known == all.end()) return;
   explanation.line("means", std::string(known->meaning));
   for (const LookAt& line : look_at_lines()) {
-    if (line.cause == cause) explanation.line("reason", text_of(line));
+    if (line.cause == cause) explanation.line("reason", advice_of(line));
   }
   explanation.line("record", std::string(known->record));
 }

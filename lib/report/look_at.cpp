@@ -144,7 +144,7 @@ bool is_met(Needs needs, const answer::Finding& finding, const trace::TensorKey&
 
 }  // namespace
 
-std::string text_of(const LookAt& line) {
+std::string advice_of(const LookAt& line) {
   return line.bug.empty() ? std::string(line.text) : base::concat(line.text, " (", line.bug, ")");
 }
 
@@ -165,7 +165,7 @@ std::string look_at(const answer::Finding& finding, const trace::TensorKey& show
     }
     if (!is_about(line) || !base::glob_match(line.names, shown.name)) continue;
     if (!is_met(line.needs, finding, shown, run)) continue;
-    return text_of(line);
+    return advice_of(line);
   }
   return "";
 }

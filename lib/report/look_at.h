@@ -35,7 +35,7 @@ struct LookAt {
 };
 
 // What to look at, and the bug that proves it.
-std::string text_of(const LookAt& line);
+std::string advice_of(const LookAt& line);
 
 // All lines; of one cause, those for certain names and axes first.
 const std::vector<LookAt>& look_at_lines();
