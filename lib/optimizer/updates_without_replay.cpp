@@ -199,6 +199,13 @@ class GradientErrors {
     }
   }
 
+  // Whether the gradient is off by a small share of what the update is, each relative to its norm.
+  bool are_better_than(const TensorComparison& update, const measure::StepDifference& steps) const {
+    const auto found = errors_.find(update.key.name);
+    return found != errors_.end() && steps.total.rr > 0 &&
+           found->second <= kSmallShare * std::sqrt(steps.total.dd / steps.total.rr);
+  }
+
   // Whether no rounding of the gradient explains by how much the update is off.
   bool leave_unexplained(const TensorComparison& update,
                          const measure::StepDifference& steps) const {
@@ -210,7 +217,7 @@ class GradientErrors {
     const double most = error <= kExactGradient ? kMostOfExact : kMostOfGood;
     if (error <= kGoodGradient && steps.unexplained > most * most * rr) return true;
     // Rounding makes no multiple of a step, nor of the parameter.
-    if (!(error <= kSmallShare * std::sqrt(dd / rr))) return false;
+    if (!are_better_than(update, steps)) return false;
     const double left = std::min(steps.left_by_parts().value_or(dd), steps.left_by_parameter());
     return steps.total.elements >= kFewestOfMultiple && left <= kMostLeftByMultiple * dd;
   }
@@ -292,7 +299,8 @@ void judge_step(const trace::Source& reference, const trace::Source& candidate,
     result.outcome = Outcome::kNotJudged;
     const measure::TileStats& total = result.comparison->measurement.total;
     const double largest = total.largest ? total.largest->difference : 0;
-    if (is_spread(total, off, meant) && is_far_beyond_noise(result)) {
+    if (is_spread(total, off, meant) && is_far_beyond_noise(result) &&
+        gradients.are_better_than(result, *steps)) {
       result.outcome = Outcome::kDiverged;
       result.reason = base::concat("is off by ", base::short_number(off / meant),
                                    " of a step in many elements, far beyond what rounding makes in "
