@@ -161,8 +161,10 @@ def _tensors_of(source: Source) -> Iterator[tuple[str, torch.Tensor]]:
     """
     found: Any = source
     if isinstance(found, nn.Module):
+        for path, parameter in found.named_parameters():  # a tied one once
+            yield canonical(path), parameter
         for path, part in found.named_modules():
-            for local, tensor in [*part.named_parameters(recurse=False), *_buffers_of(part)]:
+            for local, tensor in _buffers_of(part):
                 yield canonical(f"{path}.{local}" if path else local), tensor
         return
     if callable(found):
