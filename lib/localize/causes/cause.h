@@ -160,8 +160,8 @@ std::vector<Cause> find_local_norm(const Case& the_case);
 std::vector<Cause> find_scaled_update(const Case& the_case);
 
 // An update that is a function of the singular values of the whole gradient in the reference, as an
-// orthogonalisation (Muon) is, and of those of each shard by itself in the candidate. Of matrices of at most 2²⁴ elements, cut into rectangles of
-// at least 4 rows and columns.
+// orthogonalisation (Muon) is, and of those of each shard by itself in the candidate. Of matrices
+// of at most 2²⁴ elements, cut into rectangles of at least 4 rows and columns.
 std::vector<Cause> find_orthogonal_by_shard(const Case& the_case);
 
 // A main gradient is a sum of raw gradients in which some are lacking or count another number of
