@@ -7,8 +7,8 @@ namespace ttrace::localize {
 namespace {
 
 // In the order of Phase.
-constexpr std::string_view kNamesOfPhases[] = {"parameter", "input",    "forward",
-                                               "loss",      "backward", "synchronisation",
+constexpr std::string_view kNamesOfPhases[] = {"parameter", "input",     "forward",
+                                               "loss",      "backward",  "synchronisation",
                                                "grad_norm", "optimizer", "state"};
 static_assert(std::size(kNamesOfPhases) == static_cast<std::size_t>(Phase::kState) + 1);
 
