@@ -154,7 +154,11 @@ def test_what_is_no_tensor_or_name_costs_only_itself(tmp_path, capfd):
 
 
 def test_inactive_tracers_take_state(tmp_path):
-    tt.trace(nn.Linear(2, 2)).state("average", nn.Linear(2, 2))
+    tracer = tt.trace(nn.Linear(2, 2))
+    tracer.state("average", nn.Linear(2, 2))
+    with tracer.step(0):
+        pass
+    assert not tracer.active and tracer.incomplete == []
 
 
 def ddp_of_batch_norm(rank, place, ranks=2):

@@ -151,21 +151,23 @@ class ReferenceRun:
     ) -> None:
         """Writes the specification of a step that has ended. settings: the manifest's entries of
         its optimizers."""
-        if self.waits:
+        is_new = self.waits
+        if is_new:
             try:
                 self._finish(clip_norm)
             except Exception as error:
                 self._fail(error)
             else:
                 self._end()
-        elif not self._follows():
-            return
         if self._found is None:
             return
-        try:
-            self._updates.finish(step, settings)
-        except Exception as error:
-            self._updates.give_up(error)
+        if self._follows():
+            try:
+                is_new |= self._updates.finish(step, settings)
+            except Exception as error:
+                self._updates.give_up(error)
+        if not is_new:
+            return
         if self._updates.entries:
             self._found["updates"] = self._updates.entries
         try:

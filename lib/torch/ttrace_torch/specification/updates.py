@@ -113,20 +113,22 @@ class Updates:
                     recorder.storages.forget(storage_of(parameter))
         recorder.paused, recorder.of_step = False, False
 
-    def finish(self, step: int, settings: Sequence[Mapping[str, Any]]) -> None:
-        """Adds the formulas of the step, which has ended, if it has any.
+    def finish(self, step: int, settings: Sequence[Mapping[str, Any]]) -> bool:
+        """Adds the formulas of the step, which has ended. Returns whether it has any.
 
         settings: the manifest's entries of its optimizers, as they are now: how gradients were
         clipped is known.
         """
-        left = [place for place in self._found if place[0] == "buffer_after_step"]
-        if self._followed or left:
+        leaves_state = any(kind == "buffer_after_step" for kind, _, _ in self._found)
+        has_formulas = self._followed or leaves_state
+        if has_formulas:
             self._note_numbers()
             slicer = Slicer(self.recorder.graph)
             slicer.cut(self._found)
             entry = {"step": step, "settings": [_settings(one) for one in settings]}
             self.entries.append({**entry, **cut_of(slicer)})
         self.reset()
+        return has_formulas
 
     def _note_numbers(self) -> None:
         """Notes the numbers that an optimizer has read and that depend on the run, such as a norm
