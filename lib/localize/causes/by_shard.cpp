@@ -15,6 +15,7 @@ namespace {
 // of shards that were orthogonalised one by one each is, and all together are off by 0.1 to 0.3.
 constexpr double kSymmetric = 0.05;
 constexpr double kFewestTimesAsSkew = 3;
+constexpr double kLeastSkew = 0.01;         // of the shards, that a whole is held against
 constexpr std::uint64_t kShortestSide = 4;  // of a shard
 constexpr std::uint64_t kLargestMatrix = std::uint64_t{1} << 24;
 constexpr std::size_t kProbes = 8;
@@ -205,7 +206,8 @@ std::vector<Cause> find_orthogonal_by_shard(const Case& the_case) {
     widest = std::max(widest, skew);
   }
   const double together = probed(candidate, shape[1], whole, across).skewness(ratio);
-  if (!std::isfinite(together) || !(together >= kFewestTimesAsSkew * std::max(widest, 0.01))) {
+  if (!std::isfinite(together) ||
+      !(together >= kFewestTimesAsSkew * std::max(widest, kLeastSkew))) {
     return {};
   }
   return {cause_of(

@@ -71,20 +71,16 @@ std::vector<Cause> copies_not_updated(const Case& the_case) {
 
 // A buffer that a step leaves as it was, though the reference's moves.
 std::vector<Cause> buffer_not_written(const Case& the_case) {
-  const trace::TensorKey& key = the_case.result->key;
-  for (const auto* record : the_case.related->alike(trace::Kind::kBuffer, the_case.result->shape)) {
-    const bool before = record->key.name == key.name && record->key.step == key.step;
-    if (!before || record->candidate == nullptr || record->reference == nullptr) continue;
-    const auto moved =
-        distance_from(the_case, the_case.related->reference(*record), the_case.reference);
-    const auto left =
-        distance_from(the_case, the_case.related->candidate(*record), the_case.candidate);
-    if (!moved || *moved == 0 || !left || *left > 0) return {};
-    const base::Message before_step{"from before the step", {}};
-    return {cause_of(the_case, "stale", "", {"it is bit for bit what it was before the step", {}},
-                     0, {{"earlier", base::render(before_step)}})};
-  }
-  return {};
+  const auto* const before = record_of(the_case, trace::Kind::kBuffer);
+  if (before == nullptr) return {};
+  const auto moved =
+      distance_from(the_case, the_case.related->reference(*before), the_case.reference);
+  const auto left =
+      distance_from(the_case, the_case.related->candidate(*before), the_case.candidate);
+  if (!moved || *moved == 0 || !left || *left > 0) return {};
+  const base::Message before_step{"from before the step", {}};
+  return {cause_of(the_case, "stale", "", {"it is bit for bit what it was before the step", {}}, 0,
+                   {{"earlier", base::render(before_step)}})};
 }
 
 }  // namespace
