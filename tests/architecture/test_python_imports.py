@@ -33,6 +33,7 @@ ORDER = (
     "config",
     "job",
     "checks",
+    "copies",
     "kept",
     "traced_updates",
     "traced_steps",

@@ -137,6 +137,90 @@ def test_an_averaged_model_of_torch_has_the_names_of_the_model(tmp_path):
     assert {"ema.0.weight", "ema.n_averaged"} <= names
 
 
+class Shadows:
+    """An average as diffusers and torch_ema keep it."""
+
+    def __init__(self, parameters):
+        self.shadow_params = [one.detach().clone() for one in parameters]
+
+
+class ShadowEMA(Shadows):
+    pass
+
+
+def beside(out, keep, moves=True, steps=2, mentions=False):
+    """Trains a model with what `keep` makes of it beside it, which is moved or not."""
+    model = net()
+    kept = keep(model)
+    tracer = tt.trace(model, torch.optim.SGD(model.parameters(), lr=0.1), out=out, kinds=["state"])
+    if mentions:
+        tracer.state("mine", kept[0] if isinstance(kept, list) else kept)
+    for step in range(steps):
+        with tracer.step(step):
+            tracer.loss(model(torch.ones(4, 6)).sum()).backward()
+            tracer._job.optimizer.step()
+            tracer._job.optimizer.zero_grad()
+            with torch.no_grad():
+                for one in kept if isinstance(kept, list) else [kept]:
+                    held = one.shadow_params if isinstance(one, Shadows) else one.parameters()
+                    for tensor in held if moves else []:
+                        tensor.mul_(0.5)
+    tracer.close()
+    trace = Trace(out)
+    steps_of = {}
+    for entry in trace.manifest["tensors"]:
+        if entry["kind"].startswith("buffer") and entry["name"].endswith("3.weight"):
+            place = entry["kind"], entry["name"]
+            steps_of.setdefault(place, []).append(entry.get("step", 0))
+    return steps_of
+
+
+@pytest.mark.parametrize(
+    "keep", [AveragedModel, lambda model: ShadowEMA(model.parameters())], ids=["torch", "shadows"]
+)
+@pytest.mark.parametrize("moves", [True, False])
+def test_an_average_is_found_by_its_type(tmp_path, capfd, keep, moves):
+    found = beside(tmp_path / "run.h5", keep, moves)
+    name = "average.3.weight"
+    assert found == {("buffer", name): [0, 1], ("buffer_after_step", name): [0, 1]}
+    assert "is recorded as average.*" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("most", [0, 2**30])
+def test_another_copy_is_recorded_if_a_step_moves_it(tmp_path, monkeypatch, most):
+    monkeypatch.setattr("ttrace_torch.copies._MOST_KEPT", most)
+    found = beside(tmp_path / "run.h5", deepcopy)
+    name = "copy.3.weight"
+    before = [0, 1] if most else [1]
+    assert found == {("buffer", name): before, ("buffer_after_step", name): [0, 1]}
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda model: [deepcopy(model), nn.Sequential(deepcopy(model), nn.Linear(2, 2))],
+        lambda model: [deepcopy(model).double().half(), nn.Linear(6, 8)],
+        lambda model: [ShadowEMA([torch.ones(3)]), Shadows(model.parameters())],
+    ],
+    ids=["frozen", "parts", "others"],
+)
+def test_what_does_not_move_or_is_no_copy_is_not_recorded(tmp_path, keep):
+    assert beside(tmp_path / "run.h5", keep, moves=False) == {}
+
+
+def test_a_copy_that_is_named_is_recorded_once(tmp_path):
+    found = beside(tmp_path / "run.h5", AveragedModel, mentions=True)
+    assert {name for _, name in found} == {"mine.3.weight"}
+
+
+def test_two_averages_are_not_told_apart(tmp_path, capfd):
+    found = beside(tmp_path / "run.h5", lambda model: [AveragedModel(model), AveragedModel(model)])
+    assert found == {} and "another one is called average" in capfd.readouterr().err
+    both = [AveragedModel, AveragedModel]
+    found = beside(tmp_path / "b.h5", lambda m: [one(m) for one in both], mentions=True)
+    assert {name for _, name in found} == {"mine.3.weight", "average.3.weight"}
+
+
 def test_what_is_no_tensor_or_name_costs_only_itself(tmp_path, capfd):
     model = nn.Linear(2, 2)
     tracer = tt.trace(model, out=tmp_path / "run.h5", kinds=["state"])

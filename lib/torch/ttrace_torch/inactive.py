@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ttrace_torch.base.process import say_for_job
-from ttrace_torch.kept import Source
+from ttrace_torch.copies import Source
 from ttrace_torch.tracer import Tracer
 
 

@@ -9,24 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, Callable, NamedTuple, Union
+from typing import NamedTuple
 
 import torch
 from torch import nn
 
-from ttrace_torch.base.names import ROOT, canonical
+from ttrace_torch.base.names import ROOT
+from ttrace_torch.base.problems import Problems
 from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import Step, version_of
-from ttrace_torch.errors import TraceError
+from ttrace_torch.copies import CopiesOfModel, Source, buffers_of, tensors_of
 from ttrace_torch.job import TracedJob
 from ttrace_torch.layout.dtensor import storage_of
 from ttrace_torch.layout.placements import Placements, Skip
 
 BEFORE = "buffer"
 AFTER = "buffer_after_step"
-
-Tensors = Mapping[str, torch.Tensor]
-Source = Union[nn.Module, Tensors, Callable[[], Tensors]]
 
 _OWN_SAMPLES = Skip(
     "each data-parallel rank wrote it in its own forwards, from its own samples, and nothing made "
@@ -62,9 +60,10 @@ class KeptState:
     sources: name -> state that the user names, and its tensors with their own names behind it.
     """
 
-    def __init__(self, job: TracedJob) -> None:
+    def __init__(self, job: TracedJob, problems: Problems) -> None:
         self._job = job
         self.sources: dict[str, Source] = {}
+        self._copies = CopiesOfModel(job.names, problems)
         self._versions = _Versions()
         # Buffers that a traced step has shown to be of the rank's own samples.
         self._of_rank: set[str] = set()
@@ -79,6 +78,10 @@ class KeptState:
         if is_later and self._shares() > 1:
             self._of_rank.update(one.name for one in buffers if _is_normed(one))
         self._record(step, BEFORE, buffers)
+        if step.recorder.stores(AFTER):
+            self._record_sources(step, BEFORE, self._copies.begin(self.sources))
+            for name, tensor in self._copies.may_move():
+                step.recorder.observe(Key(step.number, None, BEFORE, name), tensor)
         self._versions = _Versions(_versions(buffers))
         if self._shares() > 1 and buffers:
             for part in self._job.names.naming.parts(self._job.names.model):
@@ -102,6 +105,11 @@ class KeptState:
             if written or _is_normed(one):
                 self._of_rank.add(one.name)
         self._record(step, AFTER, buffers)
+        copies, kept = self._copies.end()
+        self._record_sources(step, AFTER, copies)
+        for name, tensor in kept.items():
+            local = name.partition(".")[2]
+            self._add(step, Key(step.number, None, BEFORE, name), tensor, local, observed=False)
 
     def _shares(self) -> int:
         """How many ranks have samples of their own, or may have them."""
@@ -109,20 +117,30 @@ class KeptState:
         return data.place[1] if data.place is not None else len(data.ranks)
 
     def _record(self, step: Step, kind: str, buffers: Iterable[_Buffer]) -> None:
-        def add(name: str, tensor: torch.Tensor, placements: Placements, buffer: str) -> None:
-            given = _OWN_SAMPLES if buffer in self._of_rank else placements
-            # A specification marks the buffers itself.
-            key = Key(step.number, None, kind, name)
-            step.recorder.add(key, tensor, given, observed=name != buffer)
-
         if not step.recorder.stores(kind):
             return
         for one in buffers:
-            add(one.name, one.tensor, one.placements, one.name)
-        for name, source in self.sources.items():
+            key = Key(step.number, None, kind, one.name)
+            placements = _OWN_SAMPLES if one.name in self._of_rank else one.placements
+            # A specification marks the buffers itself.
+            step.recorder.add(key, one.tensor, placements, observed=False)
+        self._record_sources(step, kind, self.sources)
+
+    def _record_sources(self, step: Step, kind: str, sources: Mapping[str, Source]) -> None:
+        if not step.recorder.stores(kind):
+            return
+        for name, source in sources.items():
             with step.recorder.guarded(Key(step.number, None, kind, name)):
-                for local, tensor in _tensors_of(source):
-                    add(f"{name}.{local}", tensor, self._placed(local, tensor), local)
+                for local, tensor in tensors_of(source):
+                    key = Key(step.number, None, kind, f"{name}.{local}")
+                    self._add(step, key, tensor, local)
+
+    def _add(
+        self, step: Step, key: Key, tensor: torch.Tensor, local: str, observed: bool = True
+    ) -> None:
+        """Records a tensor that is not the model's. local: the model's name for it."""
+        given = _OWN_SAMPLES if local in self._of_rank else self._placed(local, tensor)
+        step.recorder.add(key, tensor, given, observed=observed)
 
     def _buffers(self) -> Iterator[_Buffer]:
         """The chosen buffers; of one that several modules hold, the first."""
@@ -132,7 +150,7 @@ class KeptState:
             if module_name not in job.selection.modules:
                 continue
             layout = job.assignment.modules[module_name]
-            for local, tensor in _buffers_of(module):
+            for local, tensor in buffers_of(module):
                 if id(tensor) not in met:
                     met.add(id(tensor))
                     name = local if module_name == ROOT else f"{module_name}.{local}"
@@ -145,36 +163,6 @@ class KeptState:
         if layout is None or parameter is None or parameter.shape != tensor.shape:
             return {}
         return layout.of("param")
-
-
-def _buffers_of(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """The persistent buffers of a module itself."""
-    for local, tensor in module._buffers.items():
-        if tensor is not None and local not in module._non_persistent_buffers_set:
-            yield local, tensor
-
-
-def _tensors_of(source: Source) -> Iterator[tuple[str, torch.Tensor]]:
-    """The parameters and persistent buffers of a module, or the tensors of a dictionary, by name.
-
-    Throws TraceError for anything else. Calls no `state_dict`, which may communicate.
-    """
-    found: Any = source
-    if isinstance(found, nn.Module):
-        for path, parameter in found.named_parameters():  # a tied one once
-            yield canonical(path), parameter
-        for path, part in found.named_modules():
-            for local, tensor in _buffers_of(part):
-                yield canonical(f"{path}.{local}" if path else local), tensor
-        return
-    if callable(found):
-        found = found()
-    if not isinstance(found, Mapping):
-        kind = type(found).__name__
-        raise TraceError(f"tracer.state takes a module, or tensors by their names, not {kind}")
-    for name, tensor in found.items():
-        if isinstance(tensor, torch.Tensor):
-            yield str(name), tensor
 
 
 def _versions(buffers: Iterable[_Buffer]) -> dict[str, _Version]:

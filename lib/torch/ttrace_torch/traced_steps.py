@@ -47,7 +47,7 @@ class TracedSteps:
 
     def __init__(self, job: TracedJob, problems: Problems) -> None:
         self.finished: set[int] = set()
-        self.kept = KeptState(job)
+        self.kept = KeptState(job, problems)
         self.updates = TracedUpdates(job, problems, self.kept)
         self._job = job
         self._problems = problems

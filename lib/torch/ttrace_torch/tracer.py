@@ -29,9 +29,9 @@ from ttrace_torch.capture.step import (
     record_value,
 )
 from ttrace_torch.checks import mistakes_at_close, mistakes_at_step, mistakes_at_trace
+from ttrace_torch.copies import Source
 from ttrace_torch.errors import TraceError
 from ttrace_torch.job import TracedJob
-from ttrace_torch.kept import Source
 from ttrace_torch.layout.placements import Placements
 from ttrace_torch.traced_steps import TracedSteps
 
