@@ -20,6 +20,7 @@ const trace::TensorEntry* RecordedTensors::find(const specification::Specificati
                                                 const trace::TensorKey& like) const {
   trace::TensorKey key = specification.key_of(tensor);
   key.step = like.step;
+  if (key.microbatch) return find(key);
   key.microbatch = like.microbatch;
   const trace::TensorEntry* entry = find(key);
   if (entry != nullptr || !like.microbatch) return entry;

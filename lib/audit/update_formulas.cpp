@@ -24,15 +24,19 @@ UpdateFormulas::UpdateFormulas(const specification::Specification& specification
       groups_.emplace(std::pair(group.step, name), &group);
   }
   for (const trace::TensorEntry& entry : run.tensors) {
-    if (!entry.key.microbatch) entries_.emplace(entry.key, &entry);
+    if (entry.microbatches) continue;
+    entries_.emplace(entry.key, &entry);
+    if (entry.key.microbatch) microbatches_[entry.key.step].insert(*entry.key.microbatch);
   }
 }
 
 std::string UpdateFormulas::other_input(const specification::Specification& of_step,
                                         const specification::SpecifiedTensor& tensor,
                                         std::uint64_t step) const {
+  std::set<std::uint64_t> read;
   for (const std::uint32_t input : tensor.from) {
     const specification::SpecifiedTensor& one = of_step.tensors[input];
+    if (one.microbatch) read.insert(*one.microbatch);
     trace::TensorKey key = of_step.key_of(input);
     key.step = step;
     const auto found = entries_.find(key);
@@ -41,7 +45,9 @@ std::string UpdateFormulas::other_input(const specification::Specification& of_s
     return render({"{tensor} has another type or shape than in the specification",
                    {{"tensor", to_string(key)}}});
   }
-  return "";
+  const auto own = microbatches_.find(step);
+  if (read.empty() || (own != microbatches_.end() && own->second == read)) return "";
+  return render({"step {step} has other micro-batches than in the specification", {{"step", step}}});
 }
 
 std::string UpdateFormulas::why_not(const trace::TensorKey& key) const {

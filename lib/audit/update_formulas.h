@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -24,14 +25,16 @@ class UpdateFormulas {
   std::string why_not(const trace::TensorKey& key) const;
 
  private:
-  // Why an input of a formula is not what the run has; empty if all are.
+  // Why the inputs of a formula are not what the run has; empty if they are. A step of other
+  // micro-batches is another formula.
   std::string other_input(const specification::Specification& of_step,
                           const specification::SpecifiedTensor& tensor, std::uint64_t step) const;
 
   std::map<std::uint64_t, const specification::Specification*> steps_;
   // Step and parameter -> its group.
   std::map<std::pair<std::uint64_t, std::string>, const trace::OptimizerGroup*> groups_;
-  std::map<trace::TensorKey, const trace::TensorEntry*> entries_;  // without micro-batch
+  std::map<trace::TensorKey, const trace::TensorEntry*> entries_;
+  std::map<std::uint64_t, std::set<std::uint64_t>> microbatches_;  // by step
 };
 
 }  // namespace ttrace::audit

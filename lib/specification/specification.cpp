@@ -21,7 +21,7 @@ void Specification::index() {
   originals_.resize(tensors.size());
   for (std::uint32_t i = 0; i < tensors.size(); ++i) {
     const SpecifiedTensor& tensor = tensors[i];
-    by_key_.emplace(Key{tensor.kind, tensor.name, tensor.call, tensor.copy}, i);
+    by_key_.emplace(Key{tensor.kind, tensor.name, tensor.call, tensor.copy, tensor.microbatch}, i);
     originals_[i] = tensor.same ? originals_[*tensor.same] : i;  // `same` is an earlier one
     names_[originals_[i]].push_back(i);
   }
@@ -30,7 +30,8 @@ void Specification::index() {
 }
 
 std::optional<std::size_t> Specification::find(const trace::TensorKey& key) const {
-  const auto found = by_key_.find(Key{key.kind, key.name, key.call, key.copy});
+  const auto of = update ? key.microbatch : std::nullopt;
+  const auto found = by_key_.find(Key{key.kind, key.name, key.call, key.copy, of});
   if (found == by_key_.end()) return std::nullopt;
   return found->second;
 }
@@ -56,6 +57,7 @@ trace::TensorKey Specification::key_of(std::size_t tensor) const {
   key.name = tensors[tensor].name;
   key.call = tensors[tensor].call;
   key.copy = tensors[tensor].copy;
+  key.microbatch = tensors[tensor].microbatch;
   return key;
 }
 

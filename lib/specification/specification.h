@@ -59,6 +59,9 @@ struct SpecifiedTensor {
   std::optional<std::uint32_t> same;  // an earlier tensor with the same bits
   std::string opaque;                 // the operation that no primitive expresses
 
+  // In an item of `updates`: the micro-batch of the step whose tensor it is.
+  std::optional<std::uint64_t> microbatch;
+
   std::vector<std::uint32_t> from;  // earlier tensors: inputs of the pattern, or of `opaque`
   std::string module_class;         // for people, may be empty
   std::string called_at;
@@ -114,7 +117,8 @@ struct Specification {
   std::map<std::string, std::uint64_t> opaque;  // operation -> tensors
   std::uint64_t bytes = 0;                      // of memory, at most
 
-  // The tensor's number, or nothing. Step and micro-batch of the key do not matter.
+  // The tensor's number, or nothing. The step of the key does not matter, and its micro-batch only
+  // in an item of `updates`.
   std::optional<std::size_t> find(const trace::TensorKey& key) const;
   // The tensor at the end of the chain of `same`; `tensor` itself if it is no other's name.
   std::size_t original(std::size_t tensor) const;
@@ -123,7 +127,7 @@ struct Specification {
   const std::vector<std::uint32_t>& names_of_value(std::size_t tensor) const;
   // All patterns, those of variants too.
   std::vector<const Pattern*> all_patterns() const;
-  // Key of a tensor, without step and micro-batch.
+  // Key of a tensor, without step, and without micro-batch unless the tensor has one.
   trace::TensorKey key_of(std::size_t tensor) const;
 
   // Builds what find(), original() and names_of_value() use, of variants and updates too. The
@@ -131,7 +135,8 @@ struct Specification {
   void index();
 
  private:
-  using Key = std::tuple<trace::Kind, std::string, std::uint64_t, std::uint64_t>;
+  using Key = std::tuple<trace::Kind, std::string, std::uint64_t, std::uint64_t,
+                         std::optional<std::uint64_t>>;
   std::map<Key, std::uint32_t> by_key_;
   std::vector<std::uint32_t> originals_;
   std::map<std::uint32_t, std::vector<std::uint32_t>> names_;  // by original

@@ -147,7 +147,7 @@ void read_origin(const JsonCursor& cursor, const Specification& specification,
 
 SpecifiedTensor tensor_from(const JsonCursor& cursor, const Specification& specification) {
   cursor.allow_keys({"kind", "name", "call", "copy", "dtype", "shape", "pattern", "from", "same",
-                     "opaque", "module", "uniform", "values", "number"});
+                     "opaque", "module", "uniform", "values", "number", "microbatch"});
   SpecifiedTensor tensor;
   const JsonCursor kind = cursor.require("kind");
   const auto parsed = trace::parse_kind(kind.as_string());
@@ -160,6 +160,12 @@ SpecifiedTensor tensor_from(const JsonCursor& cursor, const Specification& speci
   }
   if (const auto call = cursor.find("call")) tensor.call = call->as_count();
   if (const auto copy = cursor.find("copy")) tensor.copy = copy->as_count();
+  if (const auto microbatch = cursor.find("microbatch")) {
+    if (!specification.update) {
+      throw microbatch->error("only a tensor of \"updates\" is of a micro-batch of its own");
+    }
+    tensor.microbatch = microbatch->as_count();
+  }
   tensor.dtype = dtype_from(cursor.require("dtype"));
   tensor.shape = shape_from(cursor.require("shape"));
   if (const auto module = cursor.find("module")) {
@@ -192,10 +198,12 @@ void read_tensors(const JsonCursor& cursor, const SpecificationLimits& limits,
   for (const JsonCursor& pattern : patterns) {
     specification.patterns.push_back(pattern_from(pattern, limits));
   }
-  std::set<std::tuple<trace::Kind, std::string, std::uint64_t, std::uint64_t>> keys;
+  using Microbatch = std::optional<std::uint64_t>;
+  std::set<std::tuple<trace::Kind, std::string, std::uint64_t, std::uint64_t, Microbatch>> keys;
   for (const JsonCursor& item : cursor.require("tensors").items()) {
     SpecifiedTensor tensor = tensor_from(item, specification);
-    if (!keys.emplace(tensor.kind, tensor.name, tensor.call, tensor.copy).second) {
+    if (!keys.emplace(tensor.kind, tensor.name, tensor.call, tensor.copy, tensor.microbatch)
+             .second) {
       throw item.error("an earlier tensor has the same kind, name, call and copy");
     }
     specification.tensors.push_back(std::move(tensor));

@@ -31,8 +31,9 @@ class Counting(nn.Module):
         scores = self.linear(x)
         with torch.no_grad():
             chosen = (scores + self.bias).argmax(-1)
-            self.load += torch.bincount(chosen, minlength=len(self.load)).float()
-        return torch.tanh(scores) * torch.zeros_like(scores).scatter(-1, chosen[:, None], 1.0)
+            gate = torch.zeros_like(scores).scatter(-1, chosen[:, None], 1.0)
+            self.load += gate.sum(0)
+        return torch.tanh(scores) * gate
 
 
 def net():
@@ -119,10 +120,9 @@ def test_state_that_a_run_moves_otherwise_is_the_headline(reference, tmp_path, f
     done = compared(reference, tmp_path / "run.h5")
     assert done.returncode == DIVERGED, done.stdout
     assert named in done.stdout.splitlines()[0], done.stdout
-    if named == "average.":
-        audit = run_ttrace("audit", tmp_path / "run.h5", "--specification", reference / "ref.json")
-        assert audit.returncode == DIVERGED, audit.stdout
-        assert named in audit.stdout.splitlines()[0], audit.stdout
+    audit = run_ttrace("audit", tmp_path / "run.h5", "--specification", reference / "ref.json")
+    assert audit.returncode == DIVERGED, audit.stdout
+    assert named in audit.stdout.splitlines()[0], audit.stdout
 
 
 def test_an_averaged_model_of_torch_has_the_names_of_the_model(tmp_path):

@@ -18,7 +18,7 @@ from typing import Any, Callable, Union
 import torch
 from torch import nn
 
-from ttrace_torch.base.names import ModelNames, canonical
+from ttrace_torch.base.names import ModelNames, buffers_of, canonical
 from ttrace_torch.base.problems import Problems
 from ttrace_torch.capture.step import version_of
 from ttrace_torch.errors import TraceError
@@ -149,13 +149,6 @@ class CopiesOfModel:
 
 def _kind_of(copy: Copy) -> str:
     return "average" if copy.is_average else "copy"
-
-
-def buffers_of(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """The persistent buffers of a module itself."""
-    for local, tensor in module._buffers.items():
-        if tensor is not None and local not in module._non_persistent_buffers_set:
-            yield local, tensor
 
 
 def tensors_of(source: Source) -> Iterator[tuple[str, torch.Tensor]]:

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ttrace_torch.base.names import ROOT
+from ttrace_torch.base.names import ROOT, buffers_of
 from ttrace_torch.base.problems import Problems
 from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import Step, version_of
-from ttrace_torch.copies import CopiesOfModel, Source, buffers_of, tensors_of
+from ttrace_torch.copies import CopiesOfModel, Source, tensors_of
 from ttrace_torch.job import TracedJob
 from ttrace_torch.layout.dtensor import storage_of
 from ttrace_torch.layout.placements import Placements, Skip
@@ -122,8 +122,7 @@ class KeptState:
         for one in buffers:
             key = Key(step.number, None, kind, one.name)
             placements = _OWN_SAMPLES if one.name in self._of_rank else one.placements
-            # A specification marks the buffers itself.
-            step.recorder.add(key, one.tensor, placements, observed=False)
+            step.recorder.add(key, one.tensor, placements)
         self._record_sources(step, kind, self.sources)
 
     def _record_sources(self, step: Step, kind: str, sources: Mapping[str, Source]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Callable
 
+import torch
 from torch import nn
 
 from ttrace_torch.errors import TraceError
@@ -198,6 +199,13 @@ class ModelNames:
                         "the model has been wrapped, parallelised, converted and loaded, and "
                         "model.reshard() on an FSDP model that ran forward without a backward"
                     )
+
+
+def buffers_of(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """The persistent buffers of a module itself."""
+    for local, tensor in module._buffers.items():
+        if tensor is not None and local not in module._non_persistent_buffers_set:
+            yield local, tensor
 
 
 def loss_name(names: ModelNames) -> str:

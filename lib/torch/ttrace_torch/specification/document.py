@@ -122,11 +122,13 @@ def _attributes(attributes: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
 
 
 def _tensor(tensor: Tensor) -> dict[str, Any]:
-    kind, name, call = tensor.place
+    kind, name, call, *microbatch = tensor.place
     mark = tensor.mark
     entry: dict[str, Any] = {"kind": kind, "name": name}
     if call:
         entry["call"] = call
+    if microbatch:
+        entry["microbatch"] = microbatch[0]
     entry["dtype"], entry["shape"] = mark.dtype, list(mark.shape)
     if tensor.pattern is not None:
         entry["pattern"] = tensor.pattern

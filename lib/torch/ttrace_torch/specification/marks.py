@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union
 
 import torch
 from torch import nn
@@ -34,7 +34,8 @@ SAME = 1e-6
 # The name of the numbers that the model reads from tensors; no trace records them.
 NUMBER = "(number)"
 
-Place = tuple[str, str, int]  # kind, name, call
+# Kind, name, call; and the micro-batch, where a step reads those of several.
+Place = Union[tuple[str, str, int], tuple[str, str, int, int]]
 
 
 class Mark(NamedTuple):

@@ -6,6 +6,7 @@ The run had some order, which a trace knows only where it recorded the indices.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ttrace_torch.specification.graph import SAME_ELEMENTS, Graph, Node, attribute
 from ttrace_torch.specification.marks import Mark, Place
@@ -25,14 +26,15 @@ def choices_first(graph: Graph, marks: Mapping[Place, Mark]) -> list[tuple[Place
     """The marks in their order, but among the values of one module's call the choices of no order
     first: others follow from them."""
     found: list[tuple[Place, Mark]] = []
-    at: dict[tuple[str, str, int], int] = {}
+    at: dict[tuple[Any, ...], int] = {}
     for place, mark in marks.items():
-        kind, name, call = place
-        start = at.setdefault((kind, name.split("[")[0], call), len(found))
+        kind, name, *rest = place
+        module = (kind, name.split("[")[0], *rest)
+        start = at.setdefault(module, len(found))
         if kind in ("input", "output") and is_open(graph.nodes[_moved(graph, mark.value.id)]):
             found.insert(start, (place, mark))
             for other, turn in at.items():
-                at[other] = turn + (turn >= start and other != (kind, name.split("[")[0], call))
+                at[other] = turn + (turn >= start and other != module)
         else:
             found.append((place, mark))
     return found

@@ -41,7 +41,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.make = Expressions(self.graph)
         self.storages = Storages(self.make)
         self.paused = False
-        # Operation -> how often its translation failed by a mistake of this package.
+        # Operation -> how often a mistake of this package made its value opaque.
         self.mistakes: Counter[str] = Counter()
         # The numbers that the model has read from tensors, and these: constants from then on.
         self.numbers_read: list[tuple[Value, float]] = []
@@ -155,9 +155,8 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.mistakes[f"{_READS_NUMBER}: {error!r}"] += 1
 
     def _give_up(self, signature: Signature, tensors: Any, error: Exception) -> None:
-        """Gives up the values of all tensors that an operation read or wrote: an operation that
-        cannot be followed must not end a training job, nor leave an old value for an overwritten
-        tensor."""
+        """Gives up the values of all tensors that an operation read or wrote: one that cannot be
+        followed must neither end a training job nor leave an old value for a written tensor."""
         self.mistakes[f"{signature.operation}: {error!r}"] += 1
         for tensor in tensors_in(tensors):
             self.storages.forget(tensor)
@@ -171,8 +170,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.storages.adopt(tensor, value)
 
     def _know_zeros(self, target: Any) -> None:
-        """Notes that a tensor which is written for the first time, such as a buffer of gradients,
-        holds zeros."""
+        """Notes that a tensor holds zeros which is written first, as a buffer of gradients is."""
         for tensor in tensors_in(target):
             try:
                 if self.storages.read(tensor) is None and is_zero(tensor):
@@ -214,7 +212,6 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         except Inexpressible:
             found = [None] * len(targets)
         except Exception as error:  # noqa: BLE001
-            # A mistake here must not end a training job; the value is opaque.
             self.mistakes[f"{signature.operation}: {error!r}"] += 1
             found = [None] * len(targets)
         if all(value is None for value in found) and not written:
@@ -274,8 +271,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 else:
                     self.storages.adopt(tensor, value, token)
             except (NotImplementedError, RuntimeError):
-                # A tensor without a storage: the next reader makes it a leaf.
-                continue
+                continue  # without a storage: the next reader makes it a leaf
 
     def _record_view(
         self,
@@ -356,7 +352,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         decomposition = signature.decomposition
         if decomposition is None or any(-1 in shape_of(x) for x in results):
             return None
-        made: list[torch.Tensor] = []
+        made: list[tuple[torch.Tensor, torch.Tensor, Value]] = []
         images = channels_last.shape_of_rows(signature.operation, given)
 
         def stand_in(argument: Any) -> Any:
@@ -368,7 +364,7 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     value = channels_last.to_rows(self.make, value)
                 meta = torch.empty_strided(sizes, strides, dtype=argument.dtype, device="meta")
                 self.storages.adopt(meta, value)
-                made.append(meta)
+                made.append((argument, meta, value))
                 return meta
             if isinstance(argument, (list, tuple)):
                 return [stand_in(x) for x in argument]
@@ -391,6 +387,10 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return None
         if len(found) != len(results):
             return None
+        for argument, meta, before in made:
+            # A kernel may write what its signature does not say, as a batch norm its statistics.
+            if (after := self.value(meta)) != before and self.storages.read(argument) == before:
+                self.storages.write(argument, after)
         values = [self.value(tensor) for tensor in found]
         for turn, tensor in enumerate(results):
             if images is not None and images == shape_of(tensor):

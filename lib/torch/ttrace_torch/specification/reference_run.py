@@ -13,7 +13,7 @@ from typing import Any, Callable
 
 import torch
 
-from ttrace_torch.base.names import ModelNames
+from ttrace_torch.base.names import ROOT, ModelNames
 from ttrace_torch.base.process import say
 from ttrace_torch.capture.calls import in_backward
 from ttrace_torch.capture.recorder import Observer, describe
@@ -72,12 +72,20 @@ class ReferenceRun:
                 self._updates(key, tensor)
             except Exception as error:
                 self._updates.give_up(error)
-        if not self.waits:
+        if not self.waits or self._is_own_buffer(key):
             return
         try:
             self._marks(key, tensor, accumulate, several)
         except Exception as error:
             self._fail(error)
+
+    def _is_own_buffer(self, key: Key) -> bool:
+        """Whether it is a buffer of the model, which the marks know from the beginning."""
+        if key.kind != "buffer":
+            return False
+        owner, _, local = key.name.rpartition(".")
+        module = self._names.modules.get(owner or ROOT)
+        return module is not None and local in module._buffers
 
     def _fail(self, error: Exception) -> None:
         """Gives the specification up."""
@@ -100,6 +108,8 @@ class ReferenceRun:
         running: whether a module of the model is running.
         scale: what a GradScaler multiplies losses by.
         """
+        if self._follows():
+            self._updates.running = running
         if not self.waits:
             if not self._follows():
                 yield

@@ -122,7 +122,7 @@ class Slicer:
                 continue  # nothing says what it is
             self._name(mark.value.id, len(self.tensors))
             self.tensors.append(tensor)
-        self._leave_out_unused_buffers()
+        self._leave_out_unused()
 
     def open(self, others: Sequence[Mapping[Place, Mark]]) -> None:
         """Makes tensors opaque that other micro-batches compute by other operations: numbers in
@@ -164,7 +164,7 @@ class Slicer:
             self._resolve_factor(tensor, tensor.mark.factor)
             return
         if node.primitive == LEAF:
-            if tensor.place[0] not in _GIVEN:
+            if tensor.place[0] not in _GIVEN and len(tensor.place) == 3:
                 tensor.opaque = OUTSIDE
             return
         found = self._expression(root)
@@ -206,7 +206,7 @@ class Slicer:
     def _take(self, tensor: Tensor, found: _Expression) -> None:
         """Gives a tensor its expression."""
         if found.opaque is not None:
-            kind, name, _ = tensor.place
+            kind, name, *_ = tensor.place
             # The batch stays data if a part of it was recorded, as the noise in an image.
             is_batch = kind == "input" and name.split("[")[0] == ROOT
             if kind in _DATA and (is_batch or not found.inputs) and found.opaque != MISTAKE:
@@ -313,12 +313,12 @@ class Slicer:
         back = tuple(sorted(range(len(dims)), key=dims.__getitem__))
         return graph.add("permute", (result,), source.dtype, source.shape, dims=back).id
 
-    def _leave_out_unused_buffers(self) -> None:
+    def _leave_out_unused(self) -> None:
         used = {n for t in self.tensors for n in (*t.sources, t.same) if n is not None}
         kept = [
             number
             for number, tensor in enumerate(self.tensors)
-            if tensor.place[0] != "buffer" or number in used
+            if number in used or not (tensor.place[0] == "buffer" or len(tensor.place) > 3)
         ]
         new = {old: turn for turn, old in enumerate(kept)}
         self.tensors = [self.tensors[number] for number in kept]

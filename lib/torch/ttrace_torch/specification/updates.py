@@ -1,18 +1,19 @@
-"""The formulas of what the optimizers of a run leave, made as its traced steps run.
+"""The formulas of what a step leaves to the next one, made as the traced steps of a run pass.
 
 From the final gradients of a step on, its operations are recorded: those of the optimizers, and of
 what follows them, such as an average of the weights. They are formulas over what the trace has of
-the step: parameters, main gradients, states and gradient norms.
+the step: parameters, main gradients, states and gradient norms. Where forwards write buffers of the
+model, they are recorded from the beginning, and what the trace has of each micro-batch is read too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
-from ttrace_torch.base.names import ModelNames
+from ttrace_torch.base.names import ROOT, ModelNames, buffers_of
 from ttrace_torch.base.process import say
 from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.records import Key
@@ -26,6 +27,8 @@ from ttrace_torch.specification.slicing import Slicer
 # What an update reads, and what it leaves.
 _BEFORE = frozenset({"param", "buffer", "optimizer_state", "main_grad", "grad_norm"})
 _LEFT = frozenset({"param_after_step", "buffer_after_step"})
+# What a buffer that a forward writes follows from.
+_OF_FORWARD = frozenset({"input", "output", "loss", "scalar", "index"})
 # The types of the manifest's optimizers whose rule readers know.
 _KNOWN = frozenset({"sgd", "adam", "adamw"})
 # The most steps that are followed; readers accept no more.
@@ -37,6 +40,7 @@ class Updates:
 
     entries: the specification's `updates`, one for each step that was followed.
     scales: kind -> what its recorded tensors of the step must be multiplied by.
+    running: whether a module of the model is running.
     """
 
     def __init__(self, names: ModelNames) -> None:
@@ -44,6 +48,9 @@ class Updates:
         self.scales: Mapping[str, float] = {}
         self._names = names
         self._given_up = False
+        self.running: Callable[[], bool] = lambda: False
+        # Whether forwards of the model write buffers; they may, until a step has shown that not.
+        self._from_begin = any(True for m in names.modules.values() for _ in buffers_of(m))
         self.reset()
 
     @property
@@ -54,10 +61,15 @@ class Updates:
     def reset(self) -> None:
         """Forgets the current step."""
         self.recorder = OperationRecorder()
-        self.recorder.paused = True
-        # What an optimizer reads as numbers counts, and nothing else.
-        self.recorder.inside_model = lambda: self.recorder.of_step
+        self.recorder.paused = not self._from_begin
+        # What an optimizer or the model reads as numbers counts, and nothing else.
+        self.recorder.inside_model = lambda: (
+            self.recorder.of_step or (self._from_begin and self.running())
+        )
         self._found: dict[Place, Mark] = {}
+        # The old bits of buffers: some kernels write without a word.
+        self._before: dict[str, torch.Tensor] = {}
+        self._forward_writes = False
         # Whether an optimizer made its step by a rule that readers do not know.
         self._followed = False
 
@@ -69,25 +81,60 @@ class Updates:
 
     def __call__(self, key: Key, tensor: torch.Tensor) -> None:
         """Notes that the trace records `tensor` under `key`."""
-        if key.kind not in _BEFORE and key.kind not in _LEFT:
+        of_forward = self._from_begin and key.kind in _OF_FORWARD and key.microbatch is not None
+        if key.kind not in _BEFORE and key.kind not in _LEFT and not of_forward:
             return
         if tensor.layout != torch.strided or tensor.is_complex():
             return
         recorder = self.recorder
-        if key.kind == "main_grad":
+        if of_forward:
+            value = recorder.set_apart(tensor)[0]
+        elif key.kind == "main_grad":
+            self._look_at_buffers()
             recorder.paused = False
             value = recorder.set_apart(tensor)[0]
             if self.scales.get("main_grad", 1.0) != 1:
                 return
         elif key.kind in _LEFT:
-            value = recorder.value(tensor)
+            value = self._left(key, tensor)
         else:
             value = recorder.given(tensor)
+            if key.kind == "buffer" and self._from_begin:
+                self._before[key.name] = tensor.detach().clone()
         self._note(key, value)
+
+    def _left(self, key: Key, tensor: torch.Tensor) -> Value:
+        """The value that a step leaves in a tensor."""
+        recorder = self.recorder
+        value = recorder.value(tensor)
+        before = self._found.get(("buffer", key.name, key.call))
+        if key.kind != "buffer_after_step" or before is None or before.value != value:
+            return value
+        old = self._before.get(key.name)
+        with recorder.resting():
+            same = old is not None and torch.equal(old, tensor)
+        if same:
+            return value
+        return recorder.graph.opaque("a write that nothing tells", [], value.dtype, value.shape)
+
+    def _look_at_buffers(self) -> None:
+        """Notes whether the forwards of the step have written a buffer of the model."""
+        if not self._from_begin or self._forward_writes:
+            return
+        for name, module in self._names.modules.items():
+            for local, tensor in buffers_of(module):
+                own = local if name == ROOT else f"{name}.{local}"
+                before = self._found.get(("buffer", own, 0))
+                self._forward_writes |= (
+                    before is not None and self.recorder.value(tensor) != before.value
+                )
 
     def _note(self, key: Key, value: Value) -> None:
         mark = Mark(value, object(), value.dtype, value.shape)
-        self._found.setdefault((key.kind, key.name, key.call), mark)
+        place: Place = (key.kind, key.name, key.call)
+        if key.microbatch is not None:
+            place = (*place, key.microbatch)
+        self._found.setdefault(place, mark)
 
     def begin(self, settings: Sequence[Mapping[str, Any]], changed: bool) -> None:
         """Notes that an optimizer begins its step.
@@ -119,7 +166,7 @@ class Updates:
         settings: the manifest's entries of its optimizers, as they are now: how gradients were
         clipped is known.
         """
-        leaves_state = any(kind == "buffer_after_step" for kind, _, _ in self._found)
+        leaves_state = any(place[0] == "buffer_after_step" for place in self._found)
         has_formulas = self._followed or leaves_state
         if has_formulas:
             self._note_numbers()
@@ -127,6 +174,7 @@ class Updates:
             slicer.cut(self._found)
             entry = {"step": step, "settings": [_settings(one) for one in settings]}
             self.entries.append({**entry, **cut_of(slicer)})
+        self._from_begin &= self._forward_writes
         self.reset()
         return has_formulas
 

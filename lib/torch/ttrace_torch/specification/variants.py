@@ -80,7 +80,7 @@ def variants_of(
 
 def _is_data(graph: Graph, place: Place, mark: Mark) -> bool:
     """Whether it is what the model is given, or recorded from outside of it, such as labels."""
-    kind, name, _ = place
+    kind, name, *_ = place
     if kind not in _DATA or (kind == "input" and name.split("[")[0] != ROOT):
         return False
     return is_from_outside(graph.nodes[mark.value.id])
