@@ -7,10 +7,12 @@ import pytest
 import torch
 from complaints import complains
 from fake_ranks import playing
+from process_groups import run_ranks
 from small_models import TiedGPT, batch, cross_entropy, seeded
-from support.ttrace_cli import run_ttrace
+from support.ttrace_cli import MATCH, run_ttrace
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from trace_reading import Trace
 
@@ -276,3 +278,55 @@ def test_moments_that_a_resume_has_lost_are_told_by_an_audit_alone(tmp_path, los
         "all 8 moments are zero at update 4: the optimizer's state was not loaded" in audit.stdout
     )
     assert said == lost and (audit.returncode == 1) == lost, audit.stdout
+
+
+class LocalStates(torch.optim.SGD):
+    """Keeps plain states of the rank's own part, as a hand-written optimizer does: a momentum, and
+    the mean square of every row and column, which a column shares with all ranks."""
+
+    def step(self):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                part = parameter.grad
+                local = part.to_local() if hasattr(part, "to_local") else part
+                state = self.state[parameter]
+                if parameter.dim() == 2:
+                    whole = part.full_tensor() if hasattr(part, "full_tensor") else part
+                    state["square_row"] = local.square().mean(1)
+                    state["square_col"] = whole.square().mean(0)
+                    state["kept"] = local.square().mean(1, keepdim=True)
+                state["moment"] = state.get("moment", torch.zeros_like(local)).lerp(local, 0.5)
+                own = parameter.to_local() if hasattr(parameter, "to_local") else parameter
+                own.data.add_(state["moment"], alpha=-0.1)
+
+
+def local_states(rank, place, ranks=2):
+    model = seeded(lambda: nn.Sequential(nn.Linear(5, 10), nn.Tanh(), nn.Linear(10, 10)))
+    if ranks > 1:
+        fully_shard(model)
+    optimizer = LocalStates(model.parameters(), lr=0.1)
+    with tt.trace(model, optimizer, out=place) as tracer:
+        for step in range(2):
+            with tracer.step(step):
+                for number in range(rank * 2 // ranks, (rank + 1) * 2 // ranks):
+                    generator = torch.Generator().manual_seed(2 * step + number)
+                    x = torch.randn(8, 5, generator=generator)
+                    (tracer.loss(model(x).square().mean()) / (2 / ranks)).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+
+def test_plain_states_of_a_sharded_parameter_lie_as_its_part(tmp_path):
+    local_states(0, tmp_path / "ref.h5", 1)
+    run_ranks(2, local_states, tmp_path / "run")
+    trace = Trace(tmp_path / "run")
+    placed = {
+        entry["name"]: entry.get("placements", {})
+        for entry in trace.manifest["tensors"]
+        if entry["kind"] == "optimizer_state"
+    }
+    (cut,) = {str(placed[name]) for name in placed if not name.endswith("col")}
+    assert "shard" in cut and "2.weight.square_row" in placed and "2.weight.kept" in placed
+    assert placed["2.weight.square_col"] == {} == placed["0.weight.square_col"]
+    done = run_ttrace("compare", tmp_path / "ref.h5", tmp_path / "run")
+    assert done.returncode == MATCH and "by the candidate" not in done.stdout, done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Container
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import torch
@@ -96,6 +97,54 @@ def with_local(tensor: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
     meta = {"shape": dtensor.shape, "stride": dtensor.stride()}
     result: torch.Tensor = _dtensor_module().DTensor.from_local(
         local, dtensor.device_mesh, dtensor.placements, run_check=False, **meta
+    )
+    return result
+
+
+def reduced_like(tensor: torch.Tensor, local: torch.Tensor, name: str) -> torch.Tensor | None:
+    """The plain tensor `local`, which a rank has computed from its part of the DTensor `tensor`, as
+    a DTensor; None if its shape does not tell how it lies.
+
+    It has the part's shape, or lacks dimensions of it, or has 1 in their place: these were reduced.
+    Over a mesh axis that cuts a reduced dimension, all ranks should have the same. Which dimension
+    of a square part it lacks is told by its name, `row` or `col`, as factored optimizers have it.
+    """
+    dtensor: Any = tensor
+    part = storage_of(tensor).shape
+    if local.dim() == len(part):
+        one = [size == 1 != part[d] for d, size in enumerate(local.shape)]
+        fits = all(size == part[d] or one[d] for d, size in enumerate(local.shape))
+        kept: dict[int, int] = {d: d for d in range(len(part)) if not one[d]} if fits else {}
+        shape = [size if d in kept else 1 for d, size in enumerate(tensor.shape)]
+    else:
+        choices = [
+            dims
+            for dims in combinations(range(len(part)), local.dim())
+            if local.shape == torch.Size([part[d] for d in dims])
+        ]
+        lacks_last = name.endswith("row")
+        if len(choices) > 1 and (lacks_last or name.endswith("col")):
+            choices = [c for c in choices if (c == tuple(range(local.dim()))) == lacks_last]
+        kept = {d: turn for turn, d in enumerate(choices[0])} if len(choices) == 1 else {}
+        shape = [tensor.shape[d] for d in kept]
+    cuts = [placement for placement in dtensor.placements if not placement.is_replicate()]
+    module = _dtensor_module()
+    if not kept or any(type(placement) is not module.Shard for placement in cuts):
+        return None
+    placements = [
+        module.Shard(kept[placement.dim])
+        if placement.is_shard() and placement.dim in kept
+        else module.Replicate()
+        for placement in dtensor.placements
+    ]
+    strides = torch.empty(shape, device="meta").stride()
+    result: torch.Tensor = module.DTensor.from_local(
+        local,
+        dtensor.device_mesh,
+        placements,
+        run_check=False,
+        shape=torch.Size(shape),
+        stride=strides,
     )
     return result
 

@@ -12,6 +12,7 @@ from ttrace_torch.capture.records import Key
 from ttrace_torch.capture.step import Step
 from ttrace_torch.errors import TraceError
 from ttrace_torch.layout.assignment import Assignment
+from ttrace_torch.layout.dtensor import is_dtensor, reduced_like, storage_of
 from ttrace_torch.layout.meshes import Meshes
 from ttrace_torch.layout.placements import Flat, Placements
 
@@ -73,7 +74,9 @@ def record_states(
     """Records `states` of the chosen `parameters` (canonical name -> parameter).
 
     A tensor of another shape than the updated one is recorded if the parameter is replicated.
-    Otherwise its layout is unknown and it is left out, as a tensor that does not fit its layout.
+    Otherwise its layout is unknown and it is left out, as a tensor that does not fit its layout; of
+    a DTensor, a plain tensor of the shape of the rank's part, or of some of its dimensions, lies as
+    the part does.
     So is a range of a parameter whose main gradient has the parameter's own layout: the ranges
     would be taken for replicas, and healthy ones would be blamed for their differences.
     """
@@ -86,6 +89,13 @@ def record_states(
         if state.parameter not in parameters:
             continue
         key = _key(step, state.parameter, state.name)
+        if _is_of_part(state.value, parameters[state.parameter]):
+            placed = reduced_like(parameters[state.parameter], state.value, state.name)
+            if placed is None:
+                step.recorder.leave_out(key, _unknown(state.value))
+            else:
+                step.recorder.add(key, placed, {})
+            continue
         placements = state.placements
         if placements is None:
             assigned = assignment.parameters[state.parameter]
@@ -101,9 +111,7 @@ def record_states(
             value = _in_shape(state.value, parameters[state.parameter], placements)
             step.recorder.add(key, value, placements)
         elif placements and state.value.dim() > 0:
-            shape = list(state.value.shape)
-            problem = TraceError(f"how a state of shape {shape} lies over the mesh is not known")
-            step.recorder.leave_out(key, problem)
+            step.recorder.leave_out(key, _unknown(state.value))
         else:
             step.recorder.add(key, state.value, {})
     # A sharding optimizer has no state for an empty range, but the trace must contain the empty
@@ -119,6 +127,18 @@ def record_states(
 def _key(step: Step, parameter: str, state: str) -> Key:
     name = check_name(f"{parameter}.{state}", "optimizer state")
     return Key(step.number, None, _KIND, name)
+
+
+def _is_of_part(value: torch.Tensor, parameter: torch.Tensor) -> bool:
+    """Whether a plain state was made from this rank's part of a parameter that is a DTensor."""
+    if not is_dtensor(parameter) or is_dtensor(value) or value.dim() == 0:
+        return False
+    return value.shape != parameter.shape != storage_of(parameter).shape
+
+
+def _unknown(value: torch.Tensor) -> TraceError:
+    shape = list(value.shape)
+    return TraceError(f"how a state of shape {shape} lies over the mesh is not known")
 
 
 def _of_a_range(value: torch.Tensor, parameter: torch.Tensor) -> TraceError:
