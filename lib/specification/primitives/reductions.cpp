@@ -233,11 +233,37 @@ double norm_of(const double* x, std::uint64_t n, double order) {
                1 / order);
 }
 
+// The lanes in which a kernel on a CPU adds up a norm, each one element after the other: those of
+// the narrowest vector units.
+constexpr std::uint64_t kLanesOfNorm = 4;
+
+// How far a sum of powers may be off, relative to it, by its additions in lanes.
+double lost_in_lanes(const double* x, std::uint64_t n, double order, tensor::DType dtype) {
+  double lost = 0;
+  double total = 0;
+  for (std::uint64_t lane = 0; lane < kLanesOfNorm; ++lane) {
+    StepwiseSum sum(dtype);
+    for (std::uint64_t i = lane; i < n; i += kLanesOfNorm) {
+      const double term = order == 2 ? x[i] * x[i] : power(std::abs(x[i]), order);
+      sum.add(term);
+      total += term;
+    }
+    lost = base::hypotenuse(lost, sum.lost());
+  }
+  return total > 0 && std::isfinite(lost / total) ? lost / total : 0;
+}
+
 Value norm(const EvaluationCall& call) {
   const double order = call.attributes.number("order");
   return reduce(call, [&](const double* x, std::uint64_t n, std::uint64_t index) {
     const double found = norm_of(x, n, order);
-    return std::isinf(order) ? found : found * (1 + relative_noise(call, index));
+    if (call.noise == nullptr || std::isinf(order) || order == 0) return found;
+    // Everything that is divided by the norm shares its error, so that one small random number
+    // would say nothing: it has its full size, and a sign.
+    const bool is_double = call.dtype == tensor::DType::kFloat64;
+    const double lanes =
+        lost_in_lanes(x, n, order, is_double ? call.dtype : tensor::DType::kFloat32) / order;
+    return found * (1 + relative_noise(call, index) + call.noise->stream(2).sign(index) * lanes);
   });
 }
 
