@@ -185,7 +185,17 @@ struct MomentsOfStep {
   bool all_zero = true;
   bool has_gradient = false;
   std::optional<double> fewest_updates;  // of a parameter, this one included
+  std::set<std::string> at_first;        // parameters whose first update it is
 };
+
+void add_check(const std::vector<AuditedTensor*>& moments, const std::string& reason) {
+  AuditCheck check;
+  check.operation = "moments";
+  check.result = CheckResult::kInconsistent;
+  check.error = 1;
+  check.reason = reason;
+  for (AuditedTensor* moment : moments) moment->checks.push_back(check);
+}
 
 std::string listed(const std::vector<std::uint64_t>& steps) {
   std::string text;
@@ -230,23 +240,34 @@ void check_moments(const trace::Manifest& manifest, std::vector<AuditedTensor>& 
   for (const trace::OptimizerGroup& group : manifest.optimizer) {
     const auto updates = group.numbers.find("updates");
     if (updates == group.numbers.end() || group.params.empty()) continue;
-    std::optional<double>& fewest = steps[group.step].fewest_updates;
-    fewest = std::min(fewest.value_or(updates->second), updates->second);
+    MomentsOfStep& step = steps[group.step];
+    step.fewest_updates = std::min(step.fewest_updates.value_or(updates->second), updates->second);
+    // Theirs is the optimizer's own count; that of others may begin with the trace.
+    const bool counts = group.type == "adam" || group.type == "adamw";
+    if (counts && updates->second == 1)
+      step.at_first.insert(group.params.begin(), group.params.end());
   }
   for (const auto& [number, step] : steps) {
     const bool lost = step.moments.size() >= 2 && step.all_zero && step.has_gradient &&
                       step.fewest_updates.value_or(1) > 1;
-    if (!lost) continue;
-    AuditCheck check;
-    check.operation = "moments";
-    check.result = CheckResult::kInconsistent;
-    check.error = 1;
-    check.reason = base::render(
-        {"all {count:moment} {count?is|are} zero at update {update}: the optimizer's state was not "
-         "loaded with its count",
-         {{"count", step.moments.size()},
-          {"update", static_cast<std::uint64_t>(*step.fewest_updates)}}});
-    for (AuditedTensor* moment : step.moments) moment->checks.push_back(check);
+    if (lost) {
+      add_check(step.moments,
+                base::render({"all {count:moment} {count?is|are} zero at update {update}: the "
+                              "optimizer's state was not loaded with its count",
+                              {{"count", step.moments.size()},
+                               {"update", static_cast<std::uint64_t>(*step.fewest_updates)}}}));
+    }
+    std::vector<AuditedTensor*> early;
+    for (AuditedTensor* moment : step.moments) {
+      const std::string& name = moment->key.name;
+      const bool first = step.at_first.contains(name.substr(0, name.rfind('.')));
+      if (first && moment->norm && *moment->norm > 0) early.push_back(moment);
+    }
+    if (early.empty()) continue;
+    add_check(early,
+              base::render({"{count:moment} {count?is|are} not zero at the first update: the "
+                            "count of updates was not loaded with the optimizer's state",
+                            {{"count", early.size()}}}));
   }
 }
 
