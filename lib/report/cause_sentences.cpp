@@ -49,6 +49,10 @@ const std::vector<SentenceTemplate>& sentence_templates() {
       {"orthogonal_by_shard",
        "{whose} {members?was|were} orthogonalised on each of the {shards} shards[ of {axis}] by "
        "itself[, {place}]"},
+      {"changed_between_steps",
+       "{whose} {members?is|are} not what step {left_by} left[, but {taken_from}, bit for bit]"},
+      {"loss_scales",
+       "{whose} {members?was|were} made at different loss scales: {scales}[, {place}]"},
       {"stale_master",
        "{whose} {members?is|are} not what the model holds before {copied_in}, which undoes what "
        "was loaded[, {place}]"},

@@ -47,6 +47,12 @@ const std::vector<CauseWords>& cause_words() {
        "The optimizer made each rank's shard of the update orthogonal, instead of the whole "
        "matrix.",
        "the gathering of the momentum before the optimizer orthogonalises it"},
+      {"changed_between_steps",
+       "Something wrote it between two steps: it is not what the run's own step before left.", ""},
+      {"loss_scales",
+       "The ranks multiplied their losses by different scales, so that their gradients do not add "
+       "up.",
+       ""},
       {"stale_master",
        "The optimizer's wider copy of the parameter is not what the model holds before the step, "
        "so that the update undoes what was loaded.",

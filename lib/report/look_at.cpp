@@ -60,6 +60,14 @@ const std::vector<LookAt>& look_at_lines() {
       {"replica_conflict", Phase::kSynchronisation, "pp", "*",
        "tied weights: the order of their reductions over stages and over dp",
        "Megatron-LM 656, 844", "P5"},
+      {"changed_between_steps", Phase::kParameter, "", "*",
+       "what writes the model between the steps: a load, averaged weights that an evaluation "
+       "copies "
+       "in and does not take out, a new initialisation",
+       "", "", Needs::kNothing},
+      {"loss_scales", Phase::kSynchronisation, "", "*",
+       "whether every rank loads the state of its GradScaler", "", "",
+       Needs::kNothing},
       {"stale_master", Phase::kOptimizer, "", "*",
        "what copies loaded weights into the optimizer's masters: it has to run behind the loading",
        "", "", Needs::kNothing},

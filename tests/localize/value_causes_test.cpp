@@ -387,6 +387,67 @@ std::vector<Cause> causes_of_update(std::uint64_t rows, const Values& gradient,
   return find_orthogonal_by_shard(seen.the_case());
 }
 
+// The causes of a parameter in step 1, of which step 0 left `left` in both runs; the candidate has
+// `average` beside it.
+std::vector<Cause> causes_of_parameter(const Values& left, const Values& reference,
+                                       const Values& candidate, const Values& average) {
+  TwoRuns runs(make_mesh({{"dp", 1}}));
+  runs.put(make_entry("w", {4, 2}, Kind::kParamAfterStep), left);
+  runs.put(make_entry("average.w", {4, 2}, Kind::kBufferAfterStep), average);
+  trace::TensorEntry next = make_entry("w", {4, 2}, Kind::kParam);
+  next.key.step = 1;
+  runs.put(next, reference, candidate);
+  const test::FindingInView seen(runs, "w", Kind::kParam);
+  return find_changed_between_steps(seen.the_case());
+}
+
+TEST_CASE(
+    "a parameter that is not what the step before left is named, and what it was taken from") {
+  const Values left = random_values(8, 60);
+  const Values other = random_values(8, 61);
+  const Values average = random_values(8, 62);
+  std::vector<Cause> causes = causes_of_parameter(left, left, other, average);
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].name == "changed_between_steps");
+  CHECK(causes[0].evidence == "it is not what step 0 left");
+  causes = causes_of_parameter(left, left, average, average);
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].evidence ==
+        "it is not what step 0 left, but bit for bit what it left in average.w");
+  CHECK(causes_of_parameter(left, left, left, average).empty());
+  CHECK(causes_of_parameter(left, other, average, average).empty());
+}
+
+TEST_CASE("copies that differ by the loss scales of the ranks are named") {
+  for (const double second : {1.0 / 1024, 1.0 / 65536}) {
+    TwoRuns runs(make_mesh({{"dp", 2}}));
+    const Values gradient = random_values(8, 63);
+    for (std::uint64_t number = 0; number < 2; ++number) {
+      trace::TensorEntry raw = make_entry("w", {8}, Kind::kParamGrad);
+      raw.key.microbatch = number;
+      runs.reference().put(raw, gradient);
+      raw.scale = number == 0 ? 1.0 / 1024 : second;
+      raw.held_at["dp"] = {number};
+      runs.candidate().put(raw, gradient);
+    }
+    const trace::TensorEntry main = make_entry("w", {8}, Kind::kMainGrad);
+    runs.reference().put(main, gradient);
+    runs.candidate().put(main, gradient);
+    runs.candidate().put_shard(main, 1, times(2, gradient));
+    const test::FindingInView seen(runs, "w", Kind::kMainGrad);
+    Case the_case = seen.the_case();
+    the_case.conflict = true;
+    const std::vector<Cause> causes = find_loss_scales(the_case);
+    if (second * 1024 == 1) {
+      CHECK(causes.empty());
+      continue;
+    }
+    REQUIRE(causes.size() == 1);
+    CHECK(causes[0].evidence ==
+          "the scale of the loss is 64 times as large on rank 1 as on rank 0");
+  }
+}
+
 TEST_CASE("an update that was orthogonalised shard by shard is named") {
   for (const auto& [rows, columns] :
        {std::pair<std::uint64_t, std::uint64_t>{16, 8}, {16, 32}, {64, 40}, {16, 16}}) {

@@ -134,6 +134,14 @@ std::vector<Cause> find_zeroed(const Case& the_case);
 // some ranks are the parameter before the step.
 std::vector<Cause> find_earlier_value(const Case& the_case);
 
+// A parameter or buffer before a step is not what the candidate's own step before left, and the
+// reference's is: something wrote it in between.
+std::vector<Cause> find_changed_between_steps(const Case& the_case);
+
+// The copies of a main gradient differ, and the ranks' raw gradients were recorded at different
+// loss scales.
+std::vector<Cause> find_loss_scales(const Case& the_case);
+
 // The value is that of the same tensor of another layer of the reference, or of a sibling ("query",
 // "key"), perhaps in exchange; or an input is the run's own output of a module that it should not
 // come from.
