@@ -176,7 +176,8 @@ class UpdatePlanner {
                 const std::vector<comparison::TensorComparison>& results,
                 Gradients gradients = Gradients::kRecorded)
       : candidate_(candidate),
-        references_(reference.manifest()),
+        reference_(reference.manifest()),
+        references_(reference_),
         candidates_(candidate.manifest()),
         clipping_(candidate, results),
         zero_gradients_(gradients == Gradients::kZero) {}
@@ -187,6 +188,10 @@ class UpdatePlanner {
     UpdatePlan plan;
     if (adds_up(*pair.candidate)) {
       plan.problem = "it is the sum of several tensors";
+      return plan;
+    }
+    if (only_candidate_has_gradient(pair)) {
+      plan.problem = "the reference has no gradient of it";
       return plan;
     }
     const std::optional<Hyperparameters> reference = reference_of(pair);
@@ -234,6 +239,15 @@ class UpdatePlanner {
     const OptimizerIndex::Found found = references_.find(key.step, key.name);
     if (found.group == nullptr || found.twice) return std::nullopt;
     return measure::read_hyperparameters(*found.group).values;
+  }
+
+  // What the reference left alone, as it would a frozen parameter, is not to be moved by a replay.
+  bool only_candidate_has_gradient(const comparison::Pair& pair) const {
+    trace::TensorKey key = layout::stored_in(*pair.reference).front()->key;
+    if (!references_.knows_step(key.step)) return false;
+    key.kind = trace::Kind::kMainGrad;
+    return references_.tensor(key) == nullptr && trace::was_asked_for(reference_, key) != false &&
+           trace::incomplete_of(reference_, key) == nullptr;
   }
 
   UpdateLeaf leaf_of(const TensorEntry& after, const std::optional<Hyperparameters>& reference) {
@@ -315,6 +329,7 @@ class UpdatePlanner {
   }
 
   const trace::Source& candidate_;
+  const trace::Manifest& reference_;
   OptimizerIndex references_;
   OptimizerIndex candidates_;
   Clipping clipping_;
