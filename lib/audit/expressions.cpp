@@ -23,6 +23,7 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "comparison/local_files.h"
+#include "measure/fingerprints.h"
 #include "specification/describe.h"
 #include "specification/evaluate/evaluate.h"
 #include "specification/evaluate/narrow_factors.h"
@@ -368,6 +369,12 @@ class Audit {
                AuditedTensor& tensor) {
     if (audit_.division.part || explained_++ >= kMostExplained) return;
     try {
+      if (is_as_before(entry)) {
+        tensor.causes = {
+            answer::cause_of("stale", "", {"it is bit for bit what it was before the step", {}}, 0,
+                             {{"earlier", base::render({"from before the step", {}})}})};
+        return;
+      }
       const measure::TensorRef expected = expected_tensor(
           audit_.run, entry,
           specification::evaluate(read.expression, read.leaves, std::nullopt, audit_.execution));
@@ -376,6 +383,17 @@ class Audit {
     } catch (const base::InputError&) {
       // The finding stands without a cause.
     }
+  }
+
+  // Whether a step has left the tensor as it was. Throws an input error if it cannot be read.
+  bool is_as_before(const TensorEntry& entry) const {
+    if (!is_left_by_step(entry.key.kind)) return false;
+    trace::TensorKey key = entry.key;
+    const bool is_buffer = key.kind == Kind::kBufferAfterStep;
+    key.kind = is_buffer ? Kind::kBuffer : Kind::kParam;
+    const TensorEntry* before = run_.find(key);
+    if (before == nullptr || before->shape != entry.shape) return false;
+    return measure::same_values({&audit_.run, before}, {&audit_.run, &entry});
   }
 
   const ExpressionAudit& audit_;

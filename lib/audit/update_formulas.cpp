@@ -47,7 +47,8 @@ std::string UpdateFormulas::other_input(const specification::Specification& of_s
   }
   const auto own = microbatches_.find(step);
   if (read.empty() || (own != microbatches_.end() && own->second == read)) return "";
-  return render({"step {step} has other micro-batches than in the specification", {{"step", step}}});
+  return render(
+      {"step {step} has other micro-batches than in the specification", {{"step", step}}});
 }
 
 std::string UpdateFormulas::why_not(const trace::TensorKey& key) const {

@@ -21,17 +21,25 @@ using audit::AuditReport;
 using base::concat;
 using base::plural;
 
-// Says of whose updates nothing judges the states that they were made from.
+// Says of whose updates nothing judges the states that they were made from, and of how many buffers
+// nothing judges what a step leaves in them.
 std::string describe_given_states(const AuditReport& report) {
   std::set<std::string> parameters;
+  std::set<std::string> buffers;
   for (const AuditedTensor& tensor : report.tensors) {
-    if (tensor.key.kind != trace::Kind::kOptimizerState) continue;
     if (tensor.outcome != AuditOutcome::kGiven) continue;
+    if (tensor.key.kind == trace::Kind::kBufferAfterStep) buffers.insert(tensor.key.name);
+    if (tensor.key.kind != trace::Kind::kOptimizerState) continue;
     parameters.insert(tensor.key.name.substr(0, tensor.key.name.rfind('.')));
   }
-  if (parameters.empty()) return "";
-  return base::render(
-      {", the optimizer states of {count:parameter} are given", {{"count", parameters.size()}}});
+  std::string text;
+  if (!parameters.empty()) {
+    text = base::render(
+        {", the optimizer states of {count:parameter} are given", {{"count", parameters.size()}}});
+  }
+  if (buffers.empty()) return text;
+  return concat(text, base::render({", the new values of {count:buffer} are given",
+                                    {{"count", buffers.size()}}}));
 }
 
 // What is excused: gradients of a step that was skipped, and what a script multiplies its losses
