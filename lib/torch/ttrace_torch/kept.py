@@ -64,7 +64,7 @@ class KeptState:
         self._job = job
         self.sources: dict[str, Source] = {}
         self._copies = CopiesOfModel(job.names, problems)
-        self._versions = _Versions()
+        self._versions: _Versions | None = None  # once a step has begun
         # Buffers that a traced step has shown to be of the rank's own samples.
         self._of_rank: set[str] = set()
 
@@ -75,7 +75,8 @@ class KeptState:
         is_later: whether the job has trained before.
         """
         buffers = list(self._buffers())
-        if is_later and self._shares() > 1:
+        if is_later and self._versions is None and self._shares() > 1:
+            # What the steps before did with them was not seen.
             self._of_rank.update(one.name for one in buffers if _is_normed(one))
         self._record(step, BEFORE, buffers)
         if step.recorder.stores(AFTER):
@@ -89,21 +90,24 @@ class KeptState:
 
     def note(self) -> None:
         """Notes that all buffers that have been written were so in a forward or backward."""
-        if self._shares() > 1:
+        if self._shares() > 1 and self._versions is not None:
             self._versions.of_forward = _versions(self._buffers())
 
     def end(self, step: Step) -> None:
         """Records the state at the end of a step."""
         buffers = list(self._buffers())
-        now, before = _versions(buffers), self._versions
+        now, before = _versions(buffers), self._versions or _Versions()
         for one in buffers:
             if self._shares() == 1 or _is_synchronized(one.owner):
                 continue
             by_forward = now[one.name] == before.of_forward.get(one.name)
-            written = by_forward and now[one.name] != before.at_begin.get(one.name)
+            written = now[one.name] != before.at_begin.get(one.name)
             # The kernel of a batch norm does not count what it writes.
-            if written or _is_normed(one):
+            if by_forward and (written or _is_normed(one)):
                 self._of_rank.add(one.name)
+            elif not by_forward:
+                # What runs behind the last forward may have made the ranks agree.
+                self._of_rank.discard(one.name)
         self._record(step, AFTER, buffers)
         copies, kept = self._copies.end()
         self._record_sources(step, AFTER, copies)
