@@ -24,7 +24,13 @@ def train(out, fault="", dtype=torch.bfloat16, **options):
     model = net(dtype)
     parameters = list(model.parameters())
     masters = [p.detach().float().clone().requires_grad_() for p in parameters]
-    optimizer = torch.optim.AdamW(masters, lr=1e-3)
+    groups: list = masters
+    if options.pop("grouped", False):
+        groups = [
+            {"params": [one for one in masters if one.dim() > 1], "weight_decay": 0.1},
+            {"params": [one for one in masters if one.dim() < 2], "weight_decay": 0.0},
+        ]
+    optimizer = torch.optim.AdamW(groups, lr=1e-3)
     generator = torch.Generator().manual_seed(7)
     for parameter in parameters:
         with torch.no_grad():
@@ -92,6 +98,15 @@ def test_stale_masters_are_the_headline(reference, tmp_path, fault, whose):
     audit = run_ttrace("audit", tmp_path / "run.h5", "--specification", reference / "ref.json")
     assert audit.returncode == DIVERGED, audit.stdout
     assert "master" in audit.stdout, audit.stdout
+
+
+def test_masters_of_groups_are_told_apart_by_their_shapes(tmp_path):
+    for name, fault in (("ref", ""), ("run", "stale")):
+        trace = train(tmp_path / f"{name}.h5", fault, grouped=True, specify=name == "ref")
+        masters = [one for one in trace.names("optimizer_state") if one.endswith("main_param")]
+        assert len(masters) == len(trace.names("param"))
+    done = run_ttrace("compare", tmp_path / "ref.h5", tmp_path / "run.h5")
+    assert "are not what the model holds before the step" in done.stdout.splitlines()[0]
 
 
 def test_gradients_that_a_job_changes_on_their_way_to_the_masters_are_not_replayed(tmp_path):

@@ -44,7 +44,7 @@ def test_what_each_wrapper_changes_is_known() -> None:
     assert unwrapped(AcceleratedOptimizer(plain, "scaler")) == Unwrapped(plain, "scaler", True)
     averaging = PostLocalSGDOptimizer(plain, SimpleNamespace())
     assert unwrapped(averaging) == Unwrapped(plain)
-    assert unwrapped(zero) == Unwrapped(zero, shares_out_state=True)
+    assert unwrapped(zero) == Unwrapped(zero)
 
 
 def test_wrappers_inside_wrappers_are_opened() -> None:
@@ -52,7 +52,7 @@ def test_wrappers_inside_wrappers_are_opened() -> None:
     inner = PostLocalSGDOptimizer(plain, SimpleNamespace())
     assert unwrapped(AcceleratedOptimizer(inner)) == Unwrapped(plain, None, True)
     found = unwrapped([AcceleratedOptimizer(zero, "scaler"), plain])
-    assert found == Unwrapped([zero, plain], "scaler", True, True)
+    assert found == Unwrapped([zero, plain], "scaler", True)
 
 
 def test_a_job_registers_a_wrapper_of_its_own(monkeypatch, tmp_path) -> None:

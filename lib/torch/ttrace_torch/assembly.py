@@ -151,9 +151,6 @@ def _active(model: Any, optimizer: Any, config: TraceConfig) -> Tracer:
     in_turn = inside.deals_in_turn if config.interleaved is None else config.interleaved
     scaler = ScalerWatch(inside.scaler if config.scaler is None else config.scaler)
     optimizer = found.adapter.optimizer(inside.optimizer)
-    if inside.shares_out_state:
-        kept = tuple(kind for kind in selection.kinds if kind != "optimizer_state")
-        selection = replace(selection, kinds=kept)
     with config.refusing():
         _check_graphs(names, selection)
         found.adapter.check(selection, optimizer)

@@ -7,7 +7,7 @@ it lacks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,8 +27,9 @@ def updated_tensors(names: ModelNames) -> dict[int, str]:
 def masters_of(optimizer: Any, names: ModelNames) -> dict[str, torch.Tensor]:
     """Canonical name -> master, of those that an optimizer holds and nobody names.
 
-    All of them in the order of the parameters that it lacks, if there are as many of equal shapes;
-    else each that is equal, rounded, to one parameter alone. Only wider types are copies.
+    All of them in the order of the parameters that it lacks, if there are as many of equal shapes,
+    or each group of them in that order, if shapes tell the groups apart, as with decay for matrices
+    alone; else each that is equal, rounded, to one parameter alone. Only wider types are copies.
     """
     known = updated_tensors(names)
     groups = getattr(optimizer, "param_groups", [])
@@ -40,12 +41,30 @@ def masters_of(optimizer: Any, names: ModelNames) -> dict[str, torch.Tensor]:
     free = {n: p for n, p in names.parameters.items() if p.requires_grad and n not in taken}
     if len(others) == len(free) and all(map(_may_copy, others, free.values())):
         return dict(zip(free, others, strict=True))
+    by_group = [[one for one in group["params"] if id(one) not in known] for group in groups]
+    if len(others) == len(free) and (in_turn := _in_turn(by_group, free)):
+        return in_turn
     found: dict[str, list[torch.Tensor]] = {}
     for one in others:
         equal = _equal(one, free)
         if len(equal) == 1:
             found.setdefault(equal[0], []).append(one)
     return {name: ones[0] for name, ones in found.items() if len(ones) == 1}
+
+
+def _in_turn(
+    groups: Sequence[Sequence[Any]], parameters: Mapping[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """The parameters in their order, each with the next one of the only group that may have it;
+    empty where several may, or none."""
+    left = [list(reversed(group)) for group in groups]
+    found: dict[str, torch.Tensor] = {}
+    for name, parameter in parameters.items():
+        fitting = [group for group in left if group and _may_copy(group[-1], parameter)]
+        if len(fitting) != 1:
+            return {}
+        found[name] = fitting[0].pop()
+    return found
 
 
 def _may_copy(wide: torch.Tensor, parameter: torch.Tensor) -> bool:

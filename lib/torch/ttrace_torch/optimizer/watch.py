@@ -87,7 +87,9 @@ class OptimizerWatch:
 
     def states(self, names: ModelNames) -> Iterator[StateTensor]:
         """The state at the beginning of the coming step."""
-        return state_tensors(self.optimizer, self._updated(names), names.parameters)
+        # Each rank of a ZeroRedundancyOptimizer has the state of its own share alone.
+        optimizer = optimizer_of_share(self.optimizer)
+        return state_tensors(optimizer, self._updated(names), names.parameters)
 
     def held(self, names: ModelNames) -> set[str] | None:
         """The parameters that the optimizer's groups hold."""

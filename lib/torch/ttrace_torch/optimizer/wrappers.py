@@ -15,13 +15,11 @@ class Unwrapped:
     scaler: the GradScaler that a wrapper holds.
     deals_in_turn: whether the library of the wrapper deals out the batches too: rank d of D has
         number n · D + d as its n-th.
-    shares_out_state: whether each rank has the state of some parameters only.
     """
 
     optimizer: Any = None
     scaler: Any = None
     deals_in_turn: bool = False
-    shares_out_state: bool = False
 
 
 class OptimizerWrapper(Protocol):
@@ -53,7 +51,6 @@ def unwrapped(given: Any) -> Unwrapped:
         optimizers[0] if len(optimizers) == 1 else optimizers,
         next((one.scaler for one in found if one.scaler is not None), None),
         any(one.deals_in_turn for one in found),
-        any(one.shares_out_state for one in found),
     )
 
 
@@ -64,7 +61,6 @@ def _unwrapped(given: Any) -> Unwrapped:
             inside,
             scaler=inside.scaler if whole.scaler is None else whole.scaler,
             deals_in_turn=whole.deals_in_turn or inside.deals_in_turn,
-            shares_out_state=whole.shares_out_state or inside.shares_out_state,
         )
     return whole
 
@@ -114,7 +110,7 @@ class _ZeroRedundancy:
         return type(optimizer).__name__ == "ZeroRedundancyOptimizer"
 
     def unwrapped(self, optimizer: Any) -> Unwrapped:
-        return Unwrapped(optimizer, shares_out_state=True)
+        return Unwrapped(optimizer)
 
 
 def optimizer_of_share(optimizer: Any) -> Any:
