@@ -119,6 +119,8 @@ class Collector {
       const auto updated = index_.find_in_step(step, Kind::kParamAfterStep, std::string(rest));
       if (updated.empty()) continue;
       append(updated);
+      // A replay takes the run's own gradient for right.
+      append(index_.find_in_step(step, Kind::kMainGrad, std::string(rest)));
       return;
     }
   }
@@ -190,8 +192,12 @@ class Collector {
     append(index_.find_kind(step_before, Kind::kGradNorm));
     for (std::size_t dot = key_.name.rfind('.'); dot != std::string::npos && dot > 0;
          dot = key_.name.rfind('.', dot - 1)) {
-      const auto gradients = index_.find_in_step(before, Kind::kMainGrad, key_.name.substr(0, dot));
-      if (!gradients.empty()) return append(gradients);
+      const std::string parameter = key_.name.substr(0, dot);
+      const auto gradients = index_.find_in_step(before, Kind::kMainGrad, parameter);
+      if (gradients.empty()) continue;
+      append(gradients);
+      // The settings that made a wrong update made the state, too, as a decay that SGD adds.
+      return append(index_.find_in_step(before, Kind::kParamAfterStep, parameter));
     }
   }
 
