@@ -33,7 +33,9 @@ class Judge {
                               ? 0
                               : measure::reference_norm(total) /
                                     std::sqrt(static_cast<double>(total.finite))),
-        noise_of_all_(judge::noise_of_all(estimate)) {}
+        noise_of_all_(judge::noise_of_all(estimate)),
+        unequal_(static_cast<double>(total.unequal)),
+        reference_norm_(measure::reference_norm(total)) {}
 
   SliceNoise noise_of(const Slice& slice) const { return noise_within(estimate_, slice.boxes); }
 
@@ -85,7 +87,7 @@ class Judge {
   void add_scale(const Slice& slice, const SliceNoise& noise_of_slice, double along, double d2,
                  double coherence, std::uint64_t elements) {
     if (elements < kFewestForScale || !(coherence > 0)) return;
-    if (!(slice.reference_norm > 0)) return;
+    if (!(slice.reference_norm > 0) || carriers_of(slice) < kFewestForScale) return;
     const bool whole = elements == tensor::element_count(estimate_.grid.shape());
     const SliceNoise& noise = whole ? noise_of_all_ : noise_of_slice;
     std::uint64_t freedom = judge::freedom(noise, elements);
@@ -141,6 +143,14 @@ class Judge {
   };
 
   enum class Formula { kWritten, kLeftOut };
+
+  // How many elements the scale of a slice is made of, at most: those that differ, by their share
+  // of the squares. The gradient of a router's scores is zero but for the chosen experts, and a
+  // block of it may have a single number, which has no scale of its own.
+  double carriers_of(const Slice& slice) const {
+    const double share = slice.reference_norm / reference_norm_;
+    return unequal_ * std::min(1.0, share * share);
+  }
 
   // For each element.
   static double rounding_of_zeros(const measure::TileStats& total, double epsilon) {
@@ -202,6 +212,8 @@ class Judge {
   // The root mean square of the reference where no noise run changes the tensor; else 0.
   double rms_unless_noisy_;
   SliceNoise noise_of_all_;
+  double unequal_;
+  double reference_norm_;
   SliceJudgement judgement_;
 };
 

@@ -46,6 +46,7 @@ Measurement measured(Error error) {
         const double d = error(row, column);
         measure::TileStats one;
         one.elements = one.finite = 1;
+        one.unequal = d != 0 ? 1 : 0;
         one.sum_d2 = d * d;
         one.sum_r2 = 1;
         if (d != 0) one.largest = measure::Extreme{std::abs(d), 1, 1 + d, {row, column}};
@@ -266,6 +267,11 @@ TEST_CASE("a scale that is zero, or of few elements, is not judged") {
   Measurement few = scaled([](auto, auto) { return 2e-6; });
   few.total.finite = 15;
   CHECK(judged_scale(few, 0.03).beyond == 0);
+  // A sparse tensor is zero on both sides but for a few elements.
+  Measurement sparse = scaled([](auto, auto) { return 2e-6; });
+  CHECK(judged_scale(sparse, 0.03).beyond == 1);
+  sparse.total.unequal = 15;
+  CHECK(judged_scale(sparse, 0.03).beyond == 0);
 }
 
 TEST_CASE("numbers do not count in a pattern, words with numbers do") {

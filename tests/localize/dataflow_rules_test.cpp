@@ -176,7 +176,7 @@ TEST_CASE("optimizer state was made by the step before, of the parameter its nam
   CHECK(model.needs("optimizer_state:embed.weight.exp_avg").empty());
   CHECK(model.needs("1/optimizer_state:embed.weight.exp_avg") ==
         Labels{"optimizer_state:embed.weight.exp_avg", "grad_norm:grad_norm",
-               "main_grad:embed.weight"});
+               "main_grad:embed.weight", "param_after_step:embed.weight"});
   CHECK(model.needs("1/optimizer_state:nobody.exp_avg") ==
         Labels{"optimizer_state:nobody.exp_avg", "grad_norm:grad_norm"});
 }
