@@ -22,6 +22,9 @@ const std::vector<SentenceTemplate>& sentence_templates() {
        "{terms} terms is the sum already"},
       {"scaled", "{whose} {members?was|were} clipped by the norm of {clipped_by} alone[, {place}]"},
       {"scaled",
+       "{whose} {members?was|were} moved {moved} times as far as {members?it|they} should[, "
+       "{place}]"},
+      {"scaled",
        "{whose} {members?is|are} {times} times what {members?it|they} should be[, {of_axis}][, "
        "{place}]"},
       {"scaled_update", "{whose} {members?is|are} {parts}, and right elsewhere[, {place}]"},

@@ -56,6 +56,7 @@ answer::CauseValues sample_values() {
           {"factor", 2.0},
           {"times", "2"},
           {"clipped_by", "the experts"},
+          {"moved", "2"},
           {"factors", "2 on rank 0, 3 on rank 1"},
           {"parts", "half of it on rank 1 (3 of 8 elements)"},
           {"decay", 0.01},

@@ -43,8 +43,11 @@ Cause whole_scaled(const Case& the_case, double factor, double uncertainty, doub
       "and not of all] (what is left: {left_of_difference} of the difference)",
       {{"multiple", describe_factor(factor, uncertainty)}, {"left_of_difference", left / error}}};
   if (!clipped.empty()) evidence.values.emplace_back("clipped_by", clipped);
-  return cause_of(the_case, "scaled", "", evidence, relative_to_reference(the_case, left),
-                  {{"factor", factor}, {"times", shortest_factor(factor, uncertainty)}});
+  // A buffer is named by what it is, an update by what it does.
+  const bool is_buffer = the_case.result->key.kind == trace::Kind::kBufferAfterStep;
+  return cause_of(
+      the_case, "scaled", "", evidence, relative_to_reference(the_case, left),
+      {{"factor", factor}, {is_buffer ? "moved" : "times", shortest_factor(factor, uncertainty)}});
 }
 
 // Of steps that are multiples of the reference's, each of `parts` by a factor of its own.
