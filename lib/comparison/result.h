@@ -75,6 +75,9 @@ struct ComparedFinding : answer::Finding {
   std::string record_next;  // settings of the collector that record more of its layer, or empty
 };
 
+// The name of the difference that one side's optimizer has no group with the parameter.
+inline constexpr const char* kParameterGroup = "parameter group";
+
 // An optimizer setting that differs between the candidate and the reference, whatever the tensors
 // show. It is a finding of its own, before the updates that it explains.
 struct SettingDifference {

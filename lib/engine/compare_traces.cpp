@@ -290,8 +290,27 @@ class CompareRun {
     }
     frontier.downstream +=
         std::erase_if(frontier.findings, [&](const comparison::ComparedFinding& finding) {
+          if (is_state_of_no_group(finding)) return true;
           return finding.members.size() <= 1 && followers.contains(finding.result);
         });
+  }
+
+  // Whether it is about states that one side lacks of parameters that its optimizer does not have.
+  bool is_state_of_no_group(const comparison::ComparedFinding& finding) const {
+    std::vector<std::size_t> members = finding.members;
+    members.push_back(finding.result);
+    return std::ranges::all_of(members, [this](std::size_t member) {
+      const comparison::TensorComparison& state = out_.results[member];
+      if (state.key.kind != trace::Kind::kOptimizerState) return false;
+      if (state.outcome != judge::Outcome::kMissing && state.outcome != judge::Outcome::kExtra) {
+        return false;
+      }
+      const std::string parameter = state.key.name.substr(0, state.key.name.rfind('.'));
+      return std::ranges::any_of(out_.settings, [&](const comparison::SettingDifference& setting) {
+        return setting.name == comparison::kParameterGroup && setting.step == state.key.step &&
+               std::ranges::binary_search(setting.parameters, parameter);
+      });
+    });
   }
 
   void explain_padding() {

@@ -233,7 +233,7 @@ std::vector<comparison::SettingDifference> compare_settings(
     } else if (known.update ||
                has_parameter(r.group != nullptr ? candidates : references, step,
                              r.group != nullptr ? parameter.candidate : parameter.reference)) {
-      differences = {{"parameter group", r.group != nullptr ? r.group->type : "none",
+      differences = {{comparison::kParameterGroup, r.group != nullptr ? r.group->type : "none",
                       c.group != nullptr ? c.group->type : "none"}};
     }
     for (SettingPair& one : differences) {

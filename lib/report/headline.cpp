@@ -248,6 +248,14 @@ std::string Headlines::of(const comparison::SettingDifference& setting) const {
   parameters.is_first_step = is_first_step(setting.step);
   parameters.names.insert(setting.parameters.begin(), setting.parameters.end());
   parameters.all = all_of(setting.step, trace::Kind::kParamAfterStep);
+  if (setting.name == comparison::kParameterGroup) {
+    const bool lacks = setting.candidate == "none";
+    return *filled(
+        "the optimizer of the {side} has no group with {whose}; that of the {other} does",
+        {{"side", lacks ? "candidate" : "reference"},
+         {"whose", describe_subject(parameters)},
+         {"other", lacks ? "reference" : "candidate"}});
+  }
   return *filled(
       "the optimizers differ: {name} is {candidate} instead of {reference}[ for {whose}]",
       {{"name", setting.name},
