@@ -28,8 +28,8 @@ std::string_view check_result_name(CheckResult result);
 // One thing that must hold of a tensor by its own run.
 struct AuditCheck {
   // What it is held against: "replicas", "finite values", "identity", "expression", "sum of raw
-  // gradients", "gradient norm", "optimizer step", "master", "moments", "previous step", "common
-  // number".
+  // gradients", "gradient norm", "optimizer step", "master", "moments", "groups", "previous step",
+  // "common number".
   std::string operation;
   CheckResult result = CheckResult::kConsistent;
   std::string expected;  // for people: "matmul of grad_output fc1 and input fc1"; or empty

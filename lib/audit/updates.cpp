@@ -271,4 +271,36 @@ void check_moments(const trace::Manifest& manifest, std::vector<AuditedTensor>& 
   }
 }
 
+void check_groups(const specification::Specification& specification,
+                  const trace::Manifest& manifest, std::vector<AuditedTensor>& tensors) {
+  std::map<std::uint64_t, std::set<std::string>> held;
+  for (const trace::OptimizerGroup& group : manifest.optimizer) {
+    held[group.step].insert(group.params.begin(), group.params.end());
+  }
+  for (const specification::Specification& one : specification.updates) {
+    const auto own = held.find(one.update->step);
+    if (own == held.end()) continue;
+    const auto& settings = one.update->settings;
+    const auto known = std::ranges::count_if(
+        settings, [&](const auto& setting) { return own->second.contains(setting.first); });
+    if (2 * static_cast<std::size_t>(known) <= settings.size()) continue;
+    for (AuditedTensor& tensor : tensors) {
+      const trace::TensorKey& key = tensor.key;
+      if (key.kind != Kind::kMainGrad || key.step != own->first || !tensor.norm) continue;
+      const auto setting = settings.find(key.name);
+      if (*tensor.norm == 0 || setting == settings.end() || own->second.contains(key.name))
+        continue;
+      AuditCheck check;
+      check.operation = "groups";
+      check.result = CheckResult::kInconsistent;
+      check.error = 1;
+      check.reason =
+          base::render({"no optimizer of this run has the parameter, so that nothing "
+                        "updates it; in the specification {type} does",
+                        {{"type", setting->second.type}}});
+      tensor.checks.push_back(check);
+    }
+  }
+}
+
 }  // namespace ttrace::audit

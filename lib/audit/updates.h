@@ -44,4 +44,10 @@ AuditedUpdates audited_updates(const trace::Source& run,
 // moments, and of optimizers without moments. `tensors` have their norms.
 void check_moments(const trace::Manifest& manifest, std::vector<AuditedTensor>& tensors);
 
+// Adds a check to the main gradients of parameters that the specification's optimizers update in
+// that step, and that no optimizer of the run has: they are never updated. Only where the run's
+// optimizers have most of the others, so that their names are the specification's.
+void check_groups(const specification::Specification& specification,
+                  const trace::Manifest& manifest, std::vector<AuditedTensor>& tensors);
+
 }  // namespace ttrace::audit

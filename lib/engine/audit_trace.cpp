@@ -108,6 +108,9 @@ class AuditRun {
       out_.environment.bytes_read += measured.bytes_read;
     }
     audit::check_moments(run_.manifest(), out_.tensors);
+    if (specification_ != nullptr) {
+      audit::check_groups(*specification_, run_.manifest(), out_.tensors);
+    }
     std::map<std::string, const trace::Module*> modules;
     for (const trace::Module& module : run_.manifest().modules) {
       modules.emplace(module.name, &module);

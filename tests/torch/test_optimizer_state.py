@@ -295,6 +295,7 @@ class LocalStates(torch.optim.SGD):
                     state["square_row"] = local.square().mean(1)
                     state["square_col"] = whole.square().mean(0)
                     state["kept"] = local.square().mean(1, keepdim=True)
+                    state["whole_row"] = whole.square().mean(1)
                 state["moment"] = state.get("moment", torch.zeros_like(local)).lerp(local, 0.5)
                 own = parameter.to_local() if hasattr(parameter, "to_local") else parameter
                 own.data.add_(state["moment"], alpha=-0.1)
@@ -325,8 +326,9 @@ def test_plain_states_of_a_sharded_parameter_lie_as_its_part(tmp_path):
         for entry in trace.manifest["tensors"]
         if entry["kind"] == "optimizer_state"
     }
-    (cut,) = {str(placed[name]) for name in placed if not name.endswith("col")}
+    whole = [name for name in placed if name.endswith(("col", "whole_row"))]
+    (cut,) = {str(placed[name]) for name in placed if name not in whole}
     assert "shard" in cut and "2.weight.square_row" in placed and "2.weight.kept" in placed
-    assert placed["2.weight.square_col"] == {} == placed["0.weight.square_col"]
+    assert len(whole) == 4 and all(placed[name] == {} for name in whole)
     done = run_ttrace("compare", tmp_path / "ref.h5", tmp_path / "run")
     assert done.returncode == MATCH and "by the candidate" not in done.stdout, done.stdout

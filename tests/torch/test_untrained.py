@@ -29,10 +29,14 @@ class Model(nn.Module):
 def train(out, fault, specification=None, kinds=None):
     torch.manual_seed(1)
     model = Model(fault)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    held = [p for p in model.parameters() if fault != "left out" or p is not model.second.weight]
+    optimizer = torch.optim.AdamW(held, lr=0.01)
     given = {} if kinds is None else {"kinds": kinds}
     with tt.trace(model, optimizer, out=out, specification=specification, **given) as tracer:
         for step in range(2):
+            if step == 1 and fault in ("frozen later", "kept zeros"):
+                weight = model.second.weight.requires_grad_(False)
+                weight.grad = torch.zeros_like(weight) if fault == "kept zeros" else None
             with tracer.step(step):
                 for number in range(2):
                     with tracer.microbatch(number):
@@ -67,6 +71,25 @@ def test_it_is_named(tmp_path, fault, lacks, untrained):
     assert audited.returncode == DIVERGED
     first = audited.stdout.splitlines()[0]
     assert f"parameter {untrained}: got no gradient, although the loss follows from it" in first
+
+
+def test_a_parameter_that_no_optimizer_has_is_named(tmp_path):
+    compared, audited = answers(tmp_path, "left out")
+    first = compared.stdout.splitlines()[0]
+    assert "the optimizer of the candidate has no group with parameter second.weight" in first
+    assert audited.returncode == DIVERGED
+    first = audited.stdout.splitlines()[0]
+    assert "second.weight" in first and "no optimizer of this run has the parameter" in first
+
+
+def test_a_frozen_parameter_that_a_gradient_of_zeros_moves_is_no_match(tmp_path):
+    """Its momentum and decay go on; the replay of its zero gradient is no excuse."""
+    for name, fault in (("ref", "frozen later"), ("run", "kept zeros")):
+        train(tmp_path / f"{name}.h5", fault)
+    done = run_ttrace("compare", tmp_path / "ref.h5", tmp_path / "run.h5", "--all")
+    update = "second.weight · param_after_step · step 1"
+    said = [line.split()[0] for line in done.stdout.splitlines() if line.endswith(update)]
+    assert "diverged" in said and "match" not in said, done.stdout
 
 
 def test_a_healthy_run_is_not_accused(tmp_path):

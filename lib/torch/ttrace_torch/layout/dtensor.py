@@ -102,34 +102,24 @@ def with_local(tensor: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
 
 
 def reduced_like(tensor: torch.Tensor, local: torch.Tensor, name: str) -> torch.Tensor | None:
-    """The plain tensor `local`, which a rank has computed from its part of the DTensor `tensor`, as
-    a DTensor; None if its shape does not tell how it lies.
+    """The plain tensor `local`, which a rank has computed from its part of the DTensor `tensor` or
+    from all of it, with its placements; None if its shape does not tell how it lies.
 
     It has the part's shape, or lacks dimensions of it, or has 1 in their place: these were reduced.
-    Over a mesh axis that cuts a reduced dimension, all ranks should have the same. Which dimension
-    of a square part it lacks is told by its name, `row` or `col`, as factored optimizers have it.
+    Over a mesh axis that cuts a reduced dimension, all ranks should have the same, as of a tensor
+    that was made from the whole. Which dimension of a square part it lacks is told by its name,
+    `row` or `col`, as factored optimizers have it.
     """
     dtensor: Any = tensor
-    part = storage_of(tensor).shape
-    if local.dim() == len(part):
-        one = [size == 1 != part[d] for d, size in enumerate(local.shape)]
-        fits = all(size == part[d] or one[d] for d, size in enumerate(local.shape))
-        kept: dict[int, int] = {d: d for d in range(len(part)) if not one[d]} if fits else {}
-        shape = [size if d in kept else 1 for d, size in enumerate(tensor.shape)]
-    else:
-        choices = [
-            dims
-            for dims in combinations(range(len(part)), local.dim())
-            if local.shape == torch.Size([part[d] for d in dims])
-        ]
-        lacks_last = name.endswith("row")
-        if len(choices) > 1 and (lacks_last or name.endswith("col")):
-            choices = [c for c in choices if (c == tuple(range(local.dim()))) == lacks_last]
-        kept = {d: turn for turn, d in enumerate(choices[0])} if len(choices) == 1 else {}
+    kept = _kept_dims(local.shape, storage_of(tensor).shape, name)
+    if kept is None:
+        return None if _kept_dims(local.shape, tensor.shape, name) is None else local
+    shape = [tensor.shape[d] if d in kept else 1 for d in range(tensor.dim())]
+    if local.dim() < tensor.dim():
         shape = [tensor.shape[d] for d in kept]
     cuts = [placement for placement in dtensor.placements if not placement.is_replicate()]
     module = _dtensor_module()
-    if not kept or any(type(placement) is not module.Shard for placement in cuts):
+    if any(type(placement) is not module.Shard for placement in cuts):
         return None
     placements = [
         module.Shard(kept[placement.dim])
@@ -147,6 +137,24 @@ def reduced_like(tensor: torch.Tensor, local: torch.Tensor, name: str) -> torch.
         stride=strides,
     )
     return result
+
+
+def _kept_dims(reduced: torch.Size, whole: torch.Size, name: str) -> dict[int, int] | None:
+    """The dimensions that are left of `whole`, each with its number in `reduced`; None if the sizes
+    do not tell."""
+    if len(reduced) == len(whole):
+        one = [size == 1 != whole[d] for d, size in enumerate(reduced)]
+        fits = all(size == whole[d] or one[d] for d, size in enumerate(reduced))
+        return {d: d for d in range(len(whole)) if not one[d]} if fits else None
+    choices = [
+        dims
+        for dims in combinations(range(len(whole)), len(reduced))
+        if reduced == torch.Size([whole[d] for d in dims])
+    ]
+    lacks_last = name.endswith("row")
+    if len(choices) > 1 and (lacks_last or name.endswith("col")):
+        choices = [c for c in choices if (c == tuple(range(len(reduced)))) == lacks_last]
+    return {d: turn for turn, d in enumerate(choices[0])} if len(choices) == 1 else None
 
 
 def with_terms(tensor: torch.Tensor, axes: Container[str]) -> torch.Tensor:

@@ -13,7 +13,7 @@ from typing import Any, Callable
 
 import torch
 
-from ttrace_torch.base.names import ROOT, ModelNames, buffers_of
+from ttrace_torch.base.names import ModelNames, buffers_of
 from ttrace_torch.base.process import say
 from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.records import Key
@@ -49,7 +49,7 @@ class Updates:
         self._names = names
         self._given_up = False
         self.running: Callable[[], bool] = lambda: False
-        # Whether forwards of the model write buffers; they may, until a step has shown that not.
+        # Whether buffers follow from forwards of the model; they may, until a step shows that not.
         self._from_begin = any(True for m in names.modules.values() for _ in buffers_of(m))
         self.reset()
 
@@ -69,7 +69,6 @@ class Updates:
         self._found: dict[Place, Mark] = {}
         # The old bits of buffers: some kernels write without a word.
         self._before: dict[str, torch.Tensor] = {}
-        self._forward_writes = False
         # Whether an optimizer made its step by a rule that readers do not know.
         self._followed = False
 
@@ -90,7 +89,6 @@ class Updates:
         if of_forward:
             value = recorder.set_apart(tensor)[0]
         elif key.kind == "main_grad":
-            self._look_at_buffers()
             recorder.paused = False
             value = recorder.set_apart(tensor)[0]
             if self.scales.get("main_grad", 1.0) != 1:
@@ -116,18 +114,6 @@ class Updates:
         if same:
             return value
         return recorder.graph.opaque("a write that nothing tells", [], value.dtype, value.shape)
-
-    def _look_at_buffers(self) -> None:
-        """Notes whether the forwards of the step have written a buffer of the model."""
-        if not self._from_begin or self._forward_writes:
-            return
-        for name, module in self._names.modules.items():
-            for local, tensor in buffers_of(module):
-                own = local if name == ROOT else f"{name}.{local}"
-                before = self._found.get(("buffer", own, 0))
-                self._forward_writes |= (
-                    before is not None and self.recorder.value(tensor) != before.value
-                )
 
     def _note(self, key: Key, value: Value) -> None:
         mark = Mark(value, object(), value.dtype, value.shape)
@@ -161,22 +147,23 @@ class Updates:
         recorder.paused, recorder.of_step = False, False
 
     def finish(self, step: int, settings: Sequence[Mapping[str, Any]]) -> bool:
-        """Adds the formulas of the step, which has ended. Returns whether it has any.
+        """Adds the settings and formulas of the step, which has ended. Returns whether it has any.
 
         settings: the manifest's entries of its optimizers, as they are now: how gradients were
         clipped is known.
         """
         leaves_state = any(place[0] == "buffer_after_step" for place in self._found)
         has_formulas = self._followed or leaves_state
+        entry = {"step": step, "settings": [_settings(one) for one in settings]}
+        slicer = Slicer(self.recorder.graph)
         if has_formulas:
             self._note_numbers()
-            slicer = Slicer(self.recorder.graph)
             slicer.cut(self._found)
-            entry = {"step": step, "settings": [_settings(one) for one in settings]}
+        if has_formulas or settings:
             self.entries.append({**entry, **cut_of(slicer)})
-        self._from_begin &= self._forward_writes
+        self._from_begin &= any(len(tensor.place) > 3 for tensor in slicer.tensors)
         self.reset()
-        return has_formulas
+        return has_formulas or bool(settings)
 
     def _note_numbers(self) -> None:
         """Notes the numbers that an optimizer has read and that depend on the run, such as a norm
