@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -78,7 +79,12 @@ Job job_of(const Recording& recording, const RecordingFlags& flags, const RunFol
   if (recording.specifies && flags.specification.empty()) {
     job.variables["TTRACE_SPECIFICATION"] = absolute(folder.specification());
   }
-  if (!flags.steps.empty()) job.variables["TTRACE_STEPS"] = flags.steps;
+  if (!flags.steps.empty()) {
+    job.variables["TTRACE_STEPS"] = flags.steps;
+  } else if (std::getenv("TTRACE_STEPS") == nullptr) {
+    // What an update leaves, such as a stale master, shows in the step after it.
+    job.variables["TTRACE_STEPS"] = "+2";
+  }
   if (!flags.to_end) {
     job.done = folder.done(recording.file);
     job.variables["TTRACE_DONE"] = absolute(job.done);

@@ -256,7 +256,7 @@ void add_run_command(CLI::App& app, Action& action) {
   add_specification_flag(*command, recording.specification);
   FlagGroup(*command, kWhat)
       .value("--steps STEPS", recording.steps,
-             "steps to record, such as 0,10-12 (default: the first)");
+             "steps to record, such as 0,10-12 (default: +2, the first two)");
   FlagGroup(*command, kAnswer)
       .value("--out FOLDER", flags->out, "the folder to keep everything in (default: ttrace-run)");
   work.value("--limit TIME", recording.limit, "most time for every job (default: 1h)");

@@ -148,7 +148,7 @@ def test_a_healthy_pair(ttrace: Run, folder: Path) -> None:
     assert read_report(kept / "compare.json")["verdict"] == "match"
     assert (kept / "page.html").read_text().startswith("<!")
     assert not (kept / "localize.json").exists()
-    assert (kept / "ref.log").read_text() == "step 0 begins None\n"
+    assert (kept / "ref.log").read_text() == "step 0 begins +2\n"
 
 
 def test_noise_runs_are_spent_where_they_can_change_the_answer(ttrace: Run, folder: Path) -> None:

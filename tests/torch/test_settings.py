@@ -256,6 +256,22 @@ def test_unknown_variables_are_named_with_the_nearest(tmp_path, monkeypatch, cap
     assert len(said) == (3 if active else 2)  # the last one says what was recorded
 
 
+@pytest.mark.parametrize(("first", "begins", "recorded"), [("+2", 7, [7, 8]), ("+1", 0, [0])])
+def test_the_first_steps_are_recorded_whatever_their_numbers(
+    tmp_path, monkeypatch, capfd, first, begins, recorded
+):
+    monkeypatch.setenv("TTRACE_OUT", str(tmp_path / "run.h5"))
+    monkeypatch.setenv("TTRACE_STEPS", first)
+    model = nn.Linear(2, 1)
+    tracer = tt.trace(model)
+    for step in range(begins, begins + 3):
+        with tracer.step(step):
+            tracer.loss(model(torch.ones(3, 2)).sum()).backward()
+    tracer.close()
+    assert Trace(tmp_path / "run.h5").manifest["run"]["recorded"]["steps"] == recorded
+    assert "alone" not in capfd.readouterr().err
+
+
 def test_the_known_variables_are_those_that_are_read():
     read = set()
     patterns = (

@@ -21,7 +21,7 @@ from ttrace_torch.base.process import (
 from ttrace_torch.capture.compiled import graphed_of
 from ttrace_torch.capture.operations import convolves, recurs
 from ttrace_torch.capture.recorder import describe
-from ttrace_torch.capture.selection import KINDS, FirstStep, Selection, WritingRanks
+from ttrace_torch.capture.selection import KINDS, FirstSteps, Selection, WritingRanks
 from ttrace_torch.checks import left_out_gradients
 from ttrace_torch.config import ModelConfig, TraceConfig
 from ttrace_torch.errors import TraceError, WrongSetting
@@ -162,7 +162,7 @@ def _active(model: Any, optimizer: Any, config: TraceConfig) -> Tracer:
     run = {**facts, **(config.run or {})}
     if rank == 0:  # of a merged trace this rank's facts count
         run["extra"] = {**origin(), **run.get("extra", {})}
-    if isinstance(steps, FirstStep):
+    if isinstance(steps, FirstSteps):
         steps.announces &= rank == 0
     return Tracer(
         TracedJob(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from typing import Any, Callable
 
 from ttrace_torch import variables
 from ttrace_torch.base.int_ranges import int_ranges
-from ttrace_torch.capture.selection import FirstStep, Steps, TheseSteps
+from ttrace_torch.capture.selection import FirstSteps, Steps, TheseSteps
 from ttrace_torch.errors import TraceError, WrongSetting
 from ttrace_torch.layout.layouts import Layout
 from ttrace_torch.layout.mesh import Mesh
@@ -157,13 +158,15 @@ class TraceConfig:
 
     def chosen_steps(self) -> Steps:
         """The steps to record: only the first if the script gave no `out` and nobody steps."""
+        if isinstance(self.steps, str) and re.fullmatch(r"\+[1-9][0-9]{0,5}", self.steps):
+            return FirstSteps(str(self.out), announces=False, count=int(self.steps))
         if self.steps is not None:
             with self.reading("steps"):
                 return TheseSteps(int_ranges(self.steps, self.prefix("steps")))
         if self.out is None:
             # Only a specification is asked for, and it needs one step.
-            return FirstStep(str(self.specification), announces=False)
-        return FirstStep(str(self.out)) if self.gave("out") else Steps()
+            return FirstSteps(str(self.specification), announces=False)
+        return FirstSteps(str(self.out)) if self.gave("out") else Steps()
 
     def chosen_ranks(self) -> list[int] | None:
         """The ranks that record; None for all ranks."""

@@ -96,28 +96,30 @@ class TheseSteps(Steps):
         return all(part.stop <= last + 1 for part in self._numbers.ranges)
 
 
-class FirstStep(Steps):
-    """Only the first step: a forgotten environment variable must not fill a disk."""
+class FirstSteps(Steps):
+    """Only the first steps, one if nobody said how many: a forgotten environment variable must not
+    fill a disk."""
 
-    def __init__(self, out: str, announces: bool = True) -> None:
+    def __init__(self, out: str, announces: bool = True, count: int = 1) -> None:
         self._out = out
-        self._first: int | None = None
+        self._count = count
+        self._taken: list[int] = []
         self.announces = announces
 
     def takes(self, number: int) -> bool:
-        """Whether step `number` is the first one. Announces it once."""
-        if self._first is None:
-            self._first = number
+        """Whether step `number` is one of the first. Announces it once."""
+        if len(self._taken) < self._count and number not in self._taken:
+            self._taken.append(number)
             if self.announces:
                 say(
                     f"records step {number} alone into {self._out}, since no steps were named; "
                     "TTRACE_STEPS or steps= names others, such as 0,10-12"
                 )
-        return number == self._first
+        return number in self._taken
 
     def over(self, last: int) -> bool:
-        """Whether the first step has begun."""
-        return self._first is not None
+        """Whether the last of them has begun."""
+        return len(self._taken) == self._count
 
 
 class WritingRanks:
