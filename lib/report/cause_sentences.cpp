@@ -54,6 +54,9 @@ const std::vector<SentenceTemplate>& sentence_templates() {
        "itself[, {place}]"},
       {"changed_between_steps",
        "{whose} {members?is|are} not what step {left_by} left[, but {taken_from}, bit for bit]"},
+      {"follows_old",
+       "{whose} {members?follows the parameter|follow the parameters} from before the update[, "
+       "{place}]"},
       {"loss_scales",
        "{whose} {members?was|were} made at different loss scales: {scales}[, {place}]"},
       {"stale_master",

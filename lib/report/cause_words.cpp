@@ -49,6 +49,9 @@ const std::vector<CauseWords>& cause_words() {
        "the gathering of the momentum before the optimizer orthogonalises it"},
       {"changed_between_steps",
        "Something wrote it between two steps: it is not what the run's own step before left.", ""},
+      {"follows_old",
+       "An average moved towards the parameter that the step began with, not to the updated one.",
+       ""},
       {"loss_scales",
        "The ranks multiplied their losses by different scales, so that their gradients do not add "
        "up.",

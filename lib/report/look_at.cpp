@@ -65,9 +65,11 @@ const std::vector<LookAt>& look_at_lines() {
        "copies "
        "in and does not take out, a new initialisation",
        "", "", Needs::kNothing},
-      {"loss_scales", Phase::kSynchronisation, "", "*",
-       "whether every rank loads the state of its GradScaler", "", "",
+      {"follows_old", Phase::kState, "", "*",
+       "where the average is updated: behind the optimizer's step, and once for each", "", "",
        Needs::kNothing},
+      {"loss_scales", Phase::kSynchronisation, "", "*",
+       "whether every rank loads the state of its GradScaler", "", "", Needs::kNothing},
       {"stale_master", Phase::kOptimizer, "", "*",
        "what copies loaded weights into the optimizer's masters: it has to run behind the loading",
        "", "", Needs::kNothing},

@@ -418,6 +418,36 @@ TEST_CASE(
   CHECK(causes_of_parameter(left, other, average, average).empty());
 }
 
+// The causes of an average of which the reference went `share` of the way to the new parameter.
+std::vector<Cause> causes_of_average(const Values& candidate, double share = 0.1) {
+  TwoRuns runs(make_mesh({{"dp", 1}}));
+  const Values before = random_values(32, 70);
+  const Values updated = random_values(32, 71);
+  const Values average = random_values(32, 72);
+  Values right = average;
+  for (std::size_t i = 0; i < right.size(); ++i) right[i] += share * (updated[i] - average[i]);
+  Values wrong = average;
+  for (std::size_t i = 0; i < wrong.size(); ++i)
+    wrong[i] += candidate[0] * (before[i] - average[i]);
+  if (candidate.size() > 1) wrong = candidate;
+  runs.put(make_entry("w", {4, 8}, Kind::kParam), before);
+  runs.put(make_entry("w", {4, 8}, Kind::kParamAfterStep), updated);
+  runs.put(make_entry("average.w", {4, 8}, Kind::kBuffer), average);
+  runs.put(make_entry("average.w", {4, 8}, Kind::kBufferAfterStep), right, wrong);
+  const test::FindingInView seen(runs, "average.w", Kind::kBufferAfterStep);
+  return find_follows_old(seen.the_case());
+}
+
+TEST_CASE("an average that follows the parameter from before the update is named") {
+  for (const double share : {0.1, 0.4}) {
+    const std::vector<Cause> causes = causes_of_average({share});
+    REQUIRE(causes.size() == 1);
+    CHECK(causes[0].name == "follows_old");
+  }
+  CHECK(causes_of_average(random_values(32, 73)).empty());
+  CHECK(causes_of_average(random_values(32, 72)).empty());  // it did not move
+}
+
 TEST_CASE("copies that differ by the loss scales of the ranks are named") {
   for (const double second : {1.0 / 1024, 1.0 / 65536}) {
     TwoRuns runs(make_mesh({{"dp", 2}}));

@@ -20,8 +20,8 @@ using Finder = std::vector<Cause> (*)(const Case&);
 // What says where the error is and not how it came about; and what may be true of a constant:
 // zeros, and a value that did not change.
 constexpr std::string_view kOnlyWhere[] = {
-    "mask_or_rows",        "replica_conflict",      "non_finite", "local_norm",
-    "orthogonal_by_shard", "changed_between_steps", "loss_scales"};
+    "mask_or_rows",        "replica_conflict",      "non_finite",  "local_norm",
+    "orthogonal_by_shard", "changed_between_steps", "loss_scales", "follows_old"};
 constexpr std::string_view kConstant[] = {"zeroed", "truncated", "stale", "stale_master"};
 
 bool is_among(std::span<const std::string_view> names, const std::string& name) {
@@ -121,7 +121,7 @@ std::vector<Cause> find_causes(const Case& the_case) {
     // A step says more than the parameter that it leaves.
     std::vector<Cause> of_step;
     ask({find_scaled_update}, the_case, of_step);
-    if (of_step.empty()) ask({find_orthogonal_by_shard}, the_case, of_step);
+    if (of_step.empty()) ask({find_orthogonal_by_shard, find_follows_old}, the_case, of_step);
     if (of_step.empty()) ask({find_scaled, find_double_reduction}, the_case, of_step);
     std::ranges::move(of_step, std::back_inserter(causes));
   }

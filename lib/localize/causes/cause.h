@@ -138,6 +138,10 @@ std::vector<Cause> find_earlier_value(const Case& the_case);
 // reference's is: something wrote it in between.
 std::vector<Cause> find_changed_between_steps(const Case& the_case);
 
+// An average moves towards the parameter from before the update, the reference's towards the new
+// one.
+std::vector<Cause> find_follows_old(const Case& the_case);
+
 // The copies of a main gradient differ, and the ranks' raw gradients were recorded at different
 // loss scales.
 std::vector<Cause> find_loss_scales(const Case& the_case);
