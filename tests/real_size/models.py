@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import torch
-from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, Qwen3MoeConfig
+from transformers import (
+    AutoModelForCausalLM,
+    Glm4MoeConfig,
+    GPT2Config,
+    LlamaConfig,
+    Qwen3MoeConfig,
+)
 
 
 def _gpt2(tiny):
@@ -38,7 +44,23 @@ def _moe(tiny):
     )
 
 
-_CONFIGS = {"gpt2": _gpt2, "llama": _llama, "moe": _moe}
+def _balanced(tiny):
+    """Experts with a bias that no gradient moves, as in DeepSeek-V3."""
+    return Glm4MoeConfig(
+        hidden_size=64 if tiny else 512,
+        intermediate_size=96 if tiny else 1024,
+        moe_intermediate_size=32 if tiny else 512,
+        n_routed_experts=8 if tiny else 16,
+        num_experts_per_tok=2 if tiny else 4,
+        num_hidden_layers=2 if tiny else 6,
+        num_attention_heads=4 if tiny else 8,
+        num_key_value_heads=2 if tiny else 4,
+        vocab_size=198 if tiny else 32000,
+        max_position_embeddings=256,
+    )
+
+
+_CONFIGS = {"gpt2": _gpt2, "llama": _llama, "moe": _moe, "balanced": _balanced}
 
 
 def build(name, dtype, tiny):
