@@ -26,13 +26,25 @@ from real_size.state_lies import LIES
 
 HERE = Path(__file__).parent
 TIMEOUT = 1800
-VERDICTS = {0: "match", 1: "diverged", 3: "inconclusive"}
+VERDICTS = {
+    "compare": {0: "match", 1: "diverged", 3: "inconclusive"},
+    "audit": {0: "holds", 1: "broken", 3: "inconclusive"},
+}
 
 
 class Studied:
     """The cases of one group, in a folder of their own."""
 
-    def __init__(self, group: Group, tiny: bool, folder: Path, store: Store, steps: int) -> None:
+    def __init__(
+        self,
+        group: Group,
+        tiny: bool,
+        folder: Path,
+        store: Store,
+        steps: int,
+        python: str = sys.executable,
+    ) -> None:
+        self._python = python
         self._folder, self._store = folder, store
         self._group, self._tiny, self._steps = group, tiny, steps
         self._reports = store.path.with_suffix(".reports")
@@ -75,14 +87,16 @@ class Studied:
         audited["specified"] = bool(flags)
         shutil.rmtree(trace)
         seconds = time.monotonic() - begun
-        return self._store.add(id, compare=compared, audit=audited, seconds=seconds, bytes=used)
+        return self._store.add(
+            id, compare=compared, audit=audited, seconds=seconds, bytes=used, tiny=self._tiny
+        )
 
     def _training(self, layout: str = "", **more: Any) -> Record:
         return self._group.training(self._tiny, layout, steps=self._steps, **more)
 
     def _train(self, ranks: int, cases: dict[str, Record]) -> None:
         script = HERE / "state_faults.py"
-        agreement.train(sys.executable, script, ranks, cases, self._folder, PATH)
+        agreement.train(self._python, script, ranks, cases, self._folder, PATH)
 
     def _asked(self, id: str, command: str, *arguments: str | Path) -> Record:
         file = self._reports / f"{id}.{command}.json"
@@ -91,7 +105,8 @@ class Studied:
         if done.returncode == UNUSABLE or not file.exists():
             raise RuntimeError(done.stderr or done.stdout)
         first = _first(json.loads(file.read_text(encoding="utf-8")))
-        return {"exit_code": done.returncode, "answer": answer(done.stdout), **first}
+        said = answer(done.stdout).replace(f"{self._folder}/", "")
+        return {"exit_code": done.returncode, "answer": said, **first}
 
 
 def _first(report: Record) -> Record:
@@ -160,12 +175,13 @@ def text(store: Store) -> str:
         faulty = store.records.get(fault.id)
         if healthy is None or faulty is None:
             continue
-        cells = [fault.number, fault.says, f"{fault.group.name}, {fault.layout}"]
-        cells += [VERDICTS[healthy[one]["exit_code"]] for one in ("compare", "audit")]
+        job = f"{fault.group.name}, {fault.layout}{', small' if faulty['tiny'] else ''}"
+        cells = [fault.number, fault.says, job]
+        cells += [VERDICTS[one][healthy[one]["exit_code"]] for one in ("compare", "audit")]
         for which in ("compare", "audit"):
             said = faulty[which]
             cells += [
-                VERDICTS[said["exit_code"]],
+                VERDICTS[which][said["exit_code"]],
                 "yes" if right(fault, said, which == "compare") else "**no**",
             ]
             cells += [said["answer"].replace("|", "\\|")]
@@ -174,7 +190,7 @@ def text(store: Store) -> str:
     lies = [
         [
             one.says,
-            *(f"{VERDICTS[r[c]['exit_code']]}: {r[c]['answer']}" for c in ("compare", "audit")),
+            *(f"{VERDICTS[c][r[c]['exit_code']]}: {r[c]['answer']}" for c in ("compare", "audit")),
         ]
         for one in LIES
         if (r := store.records.get(f"lie-{one.name}"))

@@ -16,10 +16,10 @@ def test_cases_have_names_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("number", ["03", "08", "15"])
-def test_a_fault_of_state_is_named_where_it_is(number: str, tmp_path: Path) -> None:
+def test_a_fault_of_state_is_named_where_it_is(number: str, python: str, tmp_path: Path) -> None:
     (fault,) = [one for one in FAULTS if one.number == number]
     store = Store(tmp_path / "raw.jsonl")
-    studied = Studied(fault.group, True, tmp_path, store, steps=2)
+    studied = Studied(fault.group, True, tmp_path, store, steps=2, python=python)
     studied.references()
     healthy = studied.run(f"healthy-{fault.group.name}-{fault.layout}", fault.layout)
     assert [healthy[one]["exit_code"] for one in ("compare", "audit")] == [0, 0], healthy
