@@ -144,7 +144,9 @@ def study(store: Store, only: str, tiny: bool, steps: int) -> None:
         layouts = dict.fromkeys(layout for _, layout, _, _ in wanted)
         wanted = [(f"healthy-{group.name}-{one}", one, "", None) for one in layouts] + wanted
         wanted += [(f"lie-{x.name}", x.layout, x.fault, x.edit) for x in LIES if x.group == group]
-        wanted = [one for one in wanted if only in one[0] and one[0] not in store]
+        parts = only.split(",")
+        wanted = [one for one in wanted if any(part in one[0] for part in parts)]
+        wanted = [one for one in wanted if one[0] not in store]
         if not wanted:
             continue
         with tempfile.TemporaryDirectory() as folder:
@@ -208,7 +210,7 @@ def text(store: Store) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("raw", type=Path, help="raw results, lines of JSON; kept between studies")
-    parser.add_argument("--only", default="", help="cases of this name (a part of it)")
+    parser.add_argument("--only", default="", help="parts of the names of cases, with commas")
     parser.add_argument("--write", action="store_true", help="only write what is known by now")
     parser.add_argument("--tiny", action="store_true", help="small models")
     parser.add_argument("--steps", type=int, default=2, help="how many are traced; for space, 1")
