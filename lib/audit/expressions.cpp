@@ -393,7 +393,7 @@ class Audit {
     key.kind = is_buffer ? Kind::kBuffer : Kind::kParam;
     const TensorEntry* before = run_.find(key);
     if (before == nullptr || before->shape != entry.shape) return false;
-    return measure::same_values({&audit_.run, before}, {&audit_.run, &entry});
+    return measure::same_numbers({&audit_.run, before}, {&audit_.run, &entry});
   }
 
   const ExpressionAudit& audit_;

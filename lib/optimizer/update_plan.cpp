@@ -246,7 +246,10 @@ class UpdatePlanner {
     trace::TensorKey key = layout::stored_in(*pair.reference).front()->key;
     if (!references_.knows_step(key.step)) return false;
     key.kind = trace::Kind::kMainGrad;
-    return references_.tensor(key) == nullptr && trace::was_asked_for(reference_, key) != false &&
+    trace::TensorKey own = layout::stored_in(*pair.candidate).front()->key;
+    own.kind = trace::Kind::kMainGrad;
+    return candidates_.tensor(own) != nullptr && references_.tensor(key) == nullptr &&
+           trace::was_asked_for(reference_, key) != false &&
            trace::incomplete_of(reference_, key) == nullptr;
   }
 

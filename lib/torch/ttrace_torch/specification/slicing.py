@@ -152,6 +152,8 @@ class Slicer:
                     mine.sources = sorted(set(mine.sources))
 
     def _resolve(self, tensor: Tensor) -> None:
+        if len(tensor.place) > 3:
+            return  # what the trace has of a micro-batch is given to the step
         root = tensor.mark.value.id
         earlier = self._named.get(root)
         node = self._graph.nodes[root]
@@ -164,7 +166,7 @@ class Slicer:
             self._resolve_factor(tensor, tensor.mark.factor)
             return
         if node.primitive == LEAF:
-            if tensor.place[0] not in _GIVEN and len(tensor.place) == 3:
+            if tensor.place[0] not in _GIVEN:
                 tensor.opaque = OUTSIDE
             return
         found = self._expression(root)

@@ -87,7 +87,7 @@ class Updates:
             return
         recorder = self.recorder
         if of_forward:
-            value = recorder.set_apart(tensor)[0]
+            value = recorder.value(tensor)
         elif key.kind == "main_grad":
             recorder.paused = False
             value = recorder.set_apart(tensor)[0]
