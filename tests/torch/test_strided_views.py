@@ -7,6 +7,7 @@ import random
 import pytest
 import torch
 
+from ttrace_torch.specification.recorder import OperationRecorder
 from ttrace_torch.specification.strides import strided_steps
 
 TRIES = 4000
@@ -71,3 +72,15 @@ def test_strides_that_do_not_divide_each_other_have_steps(base, size, stride, of
 )
 def test_elements_twice_or_outside_have_none(size, stride, offset):
     assert strided_steps((3, 7), size, stride, offset) is None
+
+
+def test_memory_that_is_known_in_part_and_then_whole_can_be_written():
+    """The writer goes from a view up to what it was cut from."""
+    recorder = OperationRecorder()
+    memory = torch.zeros(2)
+    part = recorder.value(memory[:1])
+    whole = recorder.value(memory)
+    assert recorder.value(memory) == whole and recorder.value(memory[:1]) == part
+    leaf, before = recorder.set_apart(memory)
+    assert before == whole and recorder.value(memory) == leaf
+    assert recorder.value(memory[:1]) != part

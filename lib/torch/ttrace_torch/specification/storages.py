@@ -121,8 +121,9 @@ class Storages:
             written = None if steps is None else self._put_back(steps, base.value, value)
             if written is not None:
                 base.value = written
-                view = _View(value, storage.generation, storage.base, steps or ())
-                storage.views[place] = view
+                if place != storage.base:  # which is no view, least of all of itself
+                    view = _View(value, storage.generation, storage.base, steps or ())
+                    storage.views[place] = view
                 return
         storage.views[place] = _View(value, storage.generation)
 
