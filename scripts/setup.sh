@@ -216,6 +216,17 @@ install_cuda() {
   esac
 }
 
+# Runs a module of tests/ in the environment of the frameworks, with one thread for each process.
+#   run_study MODULE ARGUMENTS...
+run_study() {
+  local python
+  export TTRACE=${TTRACE:-$build/ttrace}
+  [ -x "$TTRACE" ] || build_program
+  python=$("$root/scripts/frameworks_venv.sh")
+  export PYTHONPATH=$root/lib/torch:$root/tests:$root/tests/frameworks OMP_NUM_THREADS=1
+  exec "$python" -m "$@"
+}
+
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
   case ${1:-} in
     --cuda)

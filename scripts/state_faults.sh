@@ -7,8 +7,4 @@
 # shellcheck source=scripts/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-export TTRACE=${TTRACE:-$build/ttrace}
-[ -x "$TTRACE" ] || build_program
-python=$("$root/scripts/frameworks_venv.sh")
-export PYTHONPATH=$root/lib/torch:$root/tests:$root/tests/frameworks OMP_NUM_THREADS=1
-exec "$python" -m real_size.state_study "$@"
+run_study real_size.state_study "$@"

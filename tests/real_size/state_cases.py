@@ -95,7 +95,7 @@ _TABLE = """
 15; experts; ddp; bias_of_own; tokens of the experts not summed over dp;
     buffer_after_step *e_score_correction_bias; replica_conflict, missing_reduction
 16; adamw; ddp; averaged_each_microbatch; the average moved in each micro-batch, before the update;
-    buffer_after_step average.*; stale
+    buffer_after_step average.*; follows_old
 17; experts; ddp; never_averaged; the average never moved; buffer_after_step average.*; stale
 18; resnet sync; ddp; statistics_of_own; SyncBatchNorm keeps each rank's statistics;
     buffer_after_step *running_*; replica_conflict, missing_reduction
@@ -105,7 +105,7 @@ _TABLE = """
     param_after_step *; stale
 3+11; adamw; ddp; moments_lost+rate_of_other_group; 3 and 11; optimizer_state *, setting *;
 14+16; experts; fsdp2-again; bias_counted_again+averaged_each_microbatch; 14 and 16;
-    buffer_after_step *e_score_correction_bias, buffer_after_step average.*; scaled, stale
+    buffer_after_step *e_score_correction_bias, buffer_after_step average.*; scaled, follows_old
 7+19; experts muon; tp; by_shard+never_stepped; 7 and 19;
     param_after_step *, setting parameter group; orthogonal_by_shard, stale
 """

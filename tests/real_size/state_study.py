@@ -135,7 +135,7 @@ def right(fault: Fault, said: Record, by_cause: bool = True) -> bool:
 
 
 def study(store: Store, only: str, tiny: bool, steps: int) -> None:
-    """Adds the results that are not known yet; a group that fails is told."""
+    """Runs the cases that the store lacks, and adds their results. Prints which groups failed."""
     groups = dict.fromkeys(fault.group for fault in FAULTS)
     for group in groups:
         wanted: list[tuple[str, str, str, Any]] = [

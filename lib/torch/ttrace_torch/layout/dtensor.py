@@ -106,9 +106,9 @@ def reduced_like(tensor: torch.Tensor, local: torch.Tensor, name: str) -> torch.
     from all of it, with its placements; None if its shape does not tell how it lies.
 
     It has the part's shape, or lacks dimensions of it, or has 1 in their place: these were reduced.
-    Over a mesh axis that cuts a reduced dimension, all ranks should have the same, as of a tensor
-    that was made from the whole. Which dimension of a square part it lacks is told by its name,
-    `row` or `col`, as factored optimizers have it.
+    Where a mesh axis cuts a reduced dimension, or `local` was made from all of `tensor`, all ranks
+    should have the same. A square part may lack either dimension: factored optimizers call a mean
+    over the last one `row`, and a mean over the first one `col`.
     """
     dtensor: Any = tensor
     kept = _kept_dims(local.shape, storage_of(tensor).shape, name)
