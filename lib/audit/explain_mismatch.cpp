@@ -9,8 +9,10 @@
 #include "audit/narrow_sum.h"
 #include "base/error.h"
 #include "base/message.h"
+#include "base/text.h"
 #include "layout/view.h"
 #include "localize/causes/cause.h"
+#include "measure/fingerprints.h"
 #include "measure/measure.h"
 
 namespace ttrace::audit {
@@ -101,6 +103,47 @@ measure::TensorRef expected_tensor(const trace::Source& run, const trace::Tensor
   const auto dense = std::make_shared<const specification::Value>(value.to_dense());
   tensor.opener = [dense](measure::Replicas) { return std::make_unique<ValueReader>(dense); };
   return tensor;
+}
+
+std::string reason_of_mismatch(const specification::ExpressionJudgement& judged,
+                               const AuditedTensor& tensor) {
+  if (judged.non_finite > 0) {
+    return base::render(
+        {"does not follow from what it was computed from: {count} of {elements:element} are not "
+         "finite on one side only",
+         {{"count", judged.non_finite},
+          {"elements", tensor::element_count(tensor.shape).value_or(0)}}});
+  }
+  if (judged.unequal > judged.undecided) {
+    return base::render({"does not follow from what it was computed from: {count} integers differ",
+                         {{"count", judged.unequal}}});
+  }
+  if (judged.norm_share <= 1 && judged.small_elements_beyond > 0 && judged.rows_beyond == 0) {
+    return base::render(
+        {"does not follow from what it was computed from in {count:element} that are much "
+         "smaller than others of their row",
+         {{"count", judged.small_elements_beyond}}});
+  }
+  if (judged.norm_share <= 1 && judged.rows_beyond > 0) {
+    return base::render({"does not follow from what it was computed from in {count:row}",
+                         {{"count", judged.rows_beyond}}});
+  }
+  if (judged.norm_share <= 1 && judged.scale_share > 1) {
+    return base::render(
+        {"does not follow from what it was computed from in its scale: {scale} times what was "
+         "expected",
+         {{"scale", base::nine_digits(judged.scale)}}});
+  }
+  return base::render({"does not follow from what it was computed from", {}});
+}
+
+bool explain_unmoved(const trace::Source& run, const trace::TensorEntry* before,
+                     const trace::TensorEntry& entry, AuditedTensor& tensor) {
+  if (before == nullptr || !measure::same_numbers({&run, before}, {&run, &entry})) return false;
+  tensor.causes = {answer::cause_of("stale", "",
+                                    {"it is bit for bit what it was before the step", {}}, 0,
+                                    {{"earlier", base::render({"from before the step", {}})}})};
+  return true;
 }
 
 void explain_mismatch(const trace::Source& run, const trace::TensorEntry& entry,

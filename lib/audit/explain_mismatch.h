@@ -2,11 +2,13 @@
 // that a comparison would name, with the expected value in the reference's place.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "audit/record.h"
 #include "measure/backend.h"
 #include "measure/tensor_reader.h"
+#include "specification/evaluate/judge_expression.h"
 #include "specification/primitives/value.h"
 #include "trace/source.h"
 
@@ -15,6 +17,15 @@ namespace ttrace::audit {
 // `value`, of the entry's shape, as a tensor that can be measured. `entry` must outlive it.
 measure::TensorRef expected_tensor(const trace::Source& run, const trace::TensorEntry& entry,
                                    const specification::Value& value);
+
+// In words, for one that does not follow.
+std::string reason_of_mismatch(const specification::ExpressionJudgement& judged,
+                               const AuditedTensor& tensor);
+
+// Whether a step has left the tensor as it was before, to the bit; adds the cause that says so.
+// `before` may be null. Throws an input error if it cannot be read.
+bool explain_unmoved(const trace::Source& run, const trace::TensorEntry* before,
+                     const trace::TensorEntry& entry, AuditedTensor& tensor);
 
 // Adds ranks to `check` where the error sits in some of them, and causes to `tensor`, named and
 // rejected ones. `allowed`:

@@ -23,7 +23,6 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "comparison/local_files.h"
-#include "measure/fingerprints.h"
 #include "specification/describe.h"
 #include "specification/evaluate/evaluate.h"
 #include "specification/evaluate/narrow_factors.h"
@@ -296,7 +295,7 @@ class Audit {
       check.reason = kBelowBoundReason;
     } else if (!judged.follows()) {
       check.result = CheckResult::kInconsistent;
-      check.reason = reason_of(judged, tensor);
+      check.reason = reason_of_mismatch(judged, tensor);
       if (judged.non_finite > 0) {
         check.overflow = has_overflowed(
             entry, leaves,
@@ -329,39 +328,6 @@ class Audit {
     judged.insert(static_cast<std::uint32_t>(specification.original(*specification.find(key))));
   }
 
-  static std::string reason_of(const specification::ExpressionJudgement& judged,
-                               const AuditedTensor& tensor) {
-    if (judged.non_finite > 0) {
-      return base::render(
-          {"does not follow from what it was computed from: {count} of {elements:element} are not "
-           "finite on one side only",
-           {{"count", judged.non_finite},
-            {"elements", tensor::element_count(tensor.shape).value_or(0)}}});
-    }
-    if (judged.unequal > judged.undecided) {
-      return base::render(
-          {"does not follow from what it was computed from: {count} integers differ",
-           {{"count", judged.unequal}}});
-    }
-    if (judged.norm_share <= 1 && judged.small_elements_beyond > 0 && judged.rows_beyond == 0) {
-      return base::render(
-          {"does not follow from what it was computed from in {count:element} that are much "
-           "smaller than others of their row",
-           {{"count", judged.small_elements_beyond}}});
-    }
-    if (judged.norm_share <= 1 && judged.rows_beyond > 0) {
-      return base::render({"does not follow from what it was computed from in {count:row}",
-                           {{"count", judged.rows_beyond}}});
-    }
-    if (judged.norm_share <= 1 && judged.scale_share > 1) {
-      return base::render(
-          {"does not follow from what it was computed from in its scale: {scale} times what was "
-           "expected",
-           {{"scale", base::nine_digits(judged.scale)}}});
-    }
-    return base::render({"does not follow from what it was computed from", {}});
-  }
-
   static constexpr std::size_t kMostRows = 4096;
   static constexpr std::size_t kMostExplained = 100;  // broken tensors whose cause is sought
 
@@ -369,10 +335,8 @@ class Audit {
                AuditedTensor& tensor) {
     if (audit_.division.part || explained_++ >= kMostExplained) return;
     try {
-      if (is_as_before(entry)) {
-        tensor.causes = {
-            answer::cause_of("stale", "", {"it is bit for bit what it was before the step", {}}, 0,
-                             {{"earlier", base::render({"from before the step", {}})}})};
+      if (is_left_by_step(entry.key.kind) &&
+          explain_unmoved(audit_.run, run_.find(before_step(entry.key)), entry, tensor)) {
         return;
       }
       const measure::TensorRef expected = expected_tensor(
@@ -383,17 +347,6 @@ class Audit {
     } catch (const base::InputError&) {
       // The finding stands without a cause.
     }
-  }
-
-  // Whether a step has left the tensor as it was. Throws an input error if it cannot be read.
-  bool is_as_before(const TensorEntry& entry) const {
-    if (!is_left_by_step(entry.key.kind)) return false;
-    trace::TensorKey key = entry.key;
-    const bool is_buffer = key.kind == Kind::kBufferAfterStep;
-    key.kind = is_buffer ? Kind::kBuffer : Kind::kParam;
-    const TensorEntry* before = run_.find(key);
-    if (before == nullptr || before->shape != entry.shape) return false;
-    return measure::same_numbers({&audit_.run, before}, {&audit_.run, &entry});
   }
 
   const ExpressionAudit& audit_;

@@ -13,6 +13,11 @@ bool is_left_by_step(Kind kind) {
   return kind == Kind::kParamAfterStep || kind == Kind::kBufferAfterStep;
 }
 
+trace::TensorKey before_step(trace::TensorKey key) {
+  key.kind = key.kind == Kind::kBufferAfterStep ? Kind::kBuffer : Kind::kParam;
+  return key;
+}
+
 UpdateFormulas::UpdateFormulas(const specification::Specification& specification,
                                const trace::Manifest& run) {
   for (const specification::Specification& one : specification.updates) {

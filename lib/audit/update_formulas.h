@@ -14,6 +14,8 @@ namespace ttrace::audit {
 
 // Whether the kind is what an optimizer's step, or what follows it, leaves to the next step.
 bool is_left_by_step(trace::Kind kind);
+// The key of the same tensor before the step. Its kind is_left_by_step().
+trace::TensorKey before_step(trace::TensorKey key);
 
 class UpdateFormulas {
  public:
