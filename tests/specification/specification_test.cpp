@@ -117,6 +117,28 @@ TEST_CASE("a specification is refused with the place and the reason") {
                     Contains("expected \"ttrace.specification/1\""));
 }
 
+TEST_CASE("only the update of a step reads tensors of micro-batches by their number") {
+  const auto with_update = [](const std::string& tensors) {
+    return R"({"schema": "ttrace.specification/1", "patterns": [], "tensors": [], "updates": [)"
+           R"({"step": 3, "settings": [], "patterns": [], "tensors": [)" +
+           tensors + "]}]}";
+  };
+  const std::string first =
+      R"({"kind": "output", "name": "y", "dtype": "float32", "shape": [4], "microbatch": 0})";
+  const std::string second =
+      R"({"kind": "output", "name": "y", "dtype": "float32", "shape": [4], "microbatch": 1})";
+  const Specification read = parse_specification(with_update(first + "," + second), "s.json");
+  const Specification& of_step = read.updates.at(0);
+  trace::TensorKey key = of_step.key_of(1);
+  CHECK(key.microbatch == 1U);
+  CHECK(of_step.find(key) == 1U);
+  key.microbatch.reset();
+  CHECK_FALSE(of_step.find(key));
+  CHECK_THROWS_WITH(parse_specification(with_update(first + "," + first), "s.json"),
+                    Contains("/updates/0/tensors/1"));
+  check_refusal(kScale, first, "/tensors/0/microbatch", "only a tensor of \"updates\"");
+}
+
 TEST_CASE("more nodes or tensors than the limits are refused before they are read") {
   // Neither is a node or a tensor, which shows that counting comes first.
   const auto refusal = [](const std::string& patterns, const std::string& tensors) {

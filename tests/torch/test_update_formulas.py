@@ -256,3 +256,41 @@ def test_numbers_that_an_optimizer_reads_hold_where_they_are_the_same(tmp_path):
     done, report = audited(other, specification)
     assert done.returncode == INCONCLUSIVE, done.stdout
     assert any("read other numbers" in one["reason"] for one in updates_of(report)), done.stdout
+
+
+class Normalized(torch.optim.SGD):
+    """Steps of one length, whatever the gradient's is. times: a fault in the length."""
+
+    times = 1.0
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.sub_(group["lr"] * p.grad / (self.times * p.grad.norm()))
+
+
+@pytest.mark.parametrize(("times", "answer"), [(1.0, "HOLDS"), (1.001, "BROKEN")])
+def test_a_norm_of_millions_of_elements_has_its_kernels_rounding_and_no_more(
+    tmp_path, times, answer
+):
+    """torch adds it up in a few lanes, and is off by hundreds of units in the last place."""
+    for name, factor in (("ref", 1.0), ("run", times)):
+        torch.manual_seed(0)
+        model = nn.Linear(2304, 1024, bias=False)
+        nn.init.zeros_(model.weight)  # so that its own rounding hides nothing of the step
+        optimizer = Normalized(model.parameters(), lr=1.0)
+        optimizer.times = factor
+        specification = tmp_path / "ref.json" if name == "ref" else None
+        kinds = ("param", "main_grad", "param_after_step")
+        out = tmp_path / f"{name}.h5"
+        with (
+            tt.trace(model, optimizer, out=out, specification=specification, kinds=kinds) as tracer,
+            tracer.step(0),
+        ):
+            tracer.loss((model(torch.randn(64, 2304)) * torch.randn(64, 1024)).sum()).backward()
+            optimizer.step()
+    _, report = audited(tmp_path / "run.h5", tmp_path / "ref.json")
+    (update,) = updates_of(report)
+    assert (update["outcome"] == "holds") == (answer == "HOLDS"), update
+    assert (update["outcome"] == "broken") == (answer == "BROKEN"), update
