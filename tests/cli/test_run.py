@@ -52,13 +52,14 @@ data, out = Path({str(TESTDATA)!r}), Path(os.environ["TTRACE_OUT"])
 seed, done = os.environ.get("TTRACE_NOISE"), os.environ.get("TTRACE_DONE")
 what = sys.argv[1:]
 
-def record(name, tell=True):
+def record(name, tell=None):
+    # Says that it is done with the id of `tell`: None is its own, "" says nothing.
     source = data / name
     shutil.copytree(source, out) if source.is_dir() else shutil.copy(source, out)
     if "TTRACE_SPECIFICATION" in os.environ:
         shutil.copy(data / "specification.json", os.environ["TTRACE_SPECIFICATION"])
-    if done and tell:
-        said = {{"schema": "ttrace.done/1", "run": IDS[name], "steps": [0]}}
+    if done and tell != "":
+        said = {{"schema": "ttrace.done/1", "run": IDS[tell or name], "steps": [0]}}
         Path(done + ".1").write_text(json.dumps(said))
         os.replace(done + ".1", done)
 
@@ -69,7 +70,7 @@ HEALTHY = JOB + 'record(f"noise{seed}.h5" if seed else (what or ["ref.h5"])[0])\
 OTHER_WEIGHTS = (
     JOB
     + """
-record("tp2sp", tell=False)
+record("tp2sp", tell="")
 import h5py, numpy
 for path in out.glob("*.h5"):
     with h5py.File(path, "r+") as file:
@@ -300,8 +301,8 @@ def test_what_the_collector_says_of_a_failure(
 
 
 def test_a_trace_of_another_run(ttrace: Run, folder: Path) -> None:
-    swapped = 'record("ref.h5"); shutil.copy(data / "noise1.h5", out); time.sleep(1000)\n'
-    (folder / "job.py").write_text(JOB + swapped)
+    # The other trace is there before the job says that it is done: `ttrace run` ends it at once.
+    (folder / "job.py").write_text(JOB + 'record("noise1.h5", tell="ref.h5"); time.sleep(1000)\n')
     assert "ref.h5 is the trace of another run" in refused(run(ttrace, folder))
 
 
