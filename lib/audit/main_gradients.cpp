@@ -99,6 +99,15 @@ class MainGradients {
       return;
     }
     const RawGradients raw = raw_of(entry.key);
+    const bool is_zero = measured_.norms.at(tensor.key) == 0;
+    if (raw.terms.empty() && is_zero &&
+        measured_.specification->is_frozen(entry.key.step, entry.key.name)) {
+      AuditCheck frozen;
+      frozen.operation = "sum of raw gradients";
+      frozen.expected = base::render({"zeros, since the parameter is frozen in this step", {}});
+      tensor.checks.push_back(std::move(frozen));
+      return;
+    }
     if (raw.terms.empty()) {
       tensor.reason =
           base::render({"its raw gradients were not recorded (TTRACE_KINDS needs param_grad)", {}});

@@ -110,6 +110,7 @@ class Coverage {
       if (trace::is_inner_factor_of_loss(key) && !computed) count_factor(key);
       if (!computed || is_after_backward(tensor.kind) || tensor.number) continue;
       if (is_recorded(key)) continue;
+      if (key.kind == Kind::kParamGrad && specification_.is_frozen(step, key.name)) continue;
       if (found != judged_.end() && found->second.contains(original)) continue;
       lack(key);
     }
@@ -157,6 +158,7 @@ class Coverage {
                        std::any_of(manifest_.optimizer.begin(), manifest_.optimizer.end(),
                                    [&](const auto& group) { return group.step == step; });
     for (const std::string& name : trained_) {
+      if (specification_.is_frozen(step, name)) continue;
       const auto taken = after.taken.find(name);
       const bool follows = taken == after.taken.end() || !taken->second.empty();
       if (after.has_main_grad && follows && !has_under_a_name(step, Kind::kMainGrad, name)) {

@@ -22,9 +22,11 @@ struct UnusedParameter {
   AuditedTensor* tensor = nullptr;
   const TensorEntry* before = nullptr;
   const TensorEntry* after = nullptr;
+  bool frozen = false;  // by the reference, in this step
 };
 
 std::vector<UnusedParameter> unused_parameters(const trace::Manifest& manifest,
+                                               const specification::Specification& specification,
                                                const std::set<std::string>& trained,
                                                std::vector<AuditedTensor>& tensors) {
   std::map<trace::TensorKey, const TensorEntry*> entries;
@@ -38,17 +40,17 @@ std::vector<UnusedParameter> unused_parameters(const trace::Manifest& manifest,
   std::vector<UnusedParameter> unused;
   for (AuditedTensor& tensor : tensors) {
     if (tensor.key.kind != Kind::kParamAfterStep || !tensor.norm) continue;
-    if (trained.contains(tensor.key.name) ||
-        with_gradient.contains({tensor.key.step, tensor.key.name})) {
+    const bool frozen = specification.is_frozen(tensor.key.step, tensor.key.name);
+    const bool is_judged = std::any_of(tensor.checks.begin(), tensor.checks.end(), judges_value);
+    if (!frozen && (is_judged || trained.contains(tensor.key.name) ||
+                    with_gradient.contains({tensor.key.step, tensor.key.name}))) {
       continue;
     }
-    const bool is_judged = std::any_of(tensor.checks.begin(), tensor.checks.end(), judges_value);
     trace::TensorKey key = tensor.key;
     key.kind = Kind::kParam;
     const auto before = entries.find(key);
-    if (is_judged || before == entries.end()) continue;
-    if (before->second->shape != tensor.shape) continue;
-    unused.push_back({&tensor, before->second, entries.at(tensor.key)});
+    if (before == entries.end() || before->second->shape != tensor.shape) continue;
+    unused.push_back({&tensor, before->second, entries.at(tensor.key), frozen});
   }
   return unused;
 }
@@ -62,11 +64,14 @@ AuditCheck check_unused(const trace::Source& run, const UnusedParameter& paramet
                         const optimizer::UpdatePlan& plan, const measure::Backend& backend) {
   AuditCheck check;
   check.operation = kOptimizerStep;
-  check.expected = base::render({"the parameter as it was, since it got no gradient", {}});
+  check.expected =
+      parameter.frozen
+          ? base::render({"the parameter as it was, since it is frozen in this step", {}})
+          : base::render({"the parameter as it was, since it got no gradient", {}});
   const measure::Measurement measured = difference(run, parameter, backend);
   check.expected_norm = measure::reference_norm(measured.total);
   if (measured.total.unequal == 0) return check;
-  if (optimizer::is_as_planned(plan, backend)) {
+  if (!parameter.frozen && optimizer::is_as_planned(plan, backend)) {
     check.expected = base::render({"what its optimizer makes of a gradient of zeros", {}});
     return check;
   }
@@ -74,10 +79,13 @@ AuditCheck check_unused(const trace::Source& run, const UnusedParameter& paramet
   check.error = check.expected_norm > 0
                     ? measure::difference_norm(measured.total) / check.expected_norm
                     : std::numeric_limits<double>::infinity();
-  check.reason =
-      base::render({"{unequal} of {elements:element} have moved, although the step has no gradient "
-                    "for it and its optimizer makes nothing like that of zeros",
-                    {{"unequal", measured.total.unequal}, {"elements", measured.total.elements}}});
+  check.reason = base::render(
+      {parameter.frozen
+           ? "{unequal} of {elements:element} have moved, although the reference froze "
+             "the parameter in this step"
+           : "{unequal} of {elements:element} have moved, although the step has no "
+             "gradient for it and its optimizer makes nothing like that of zeros",
+       {{"unequal", measured.total.unequal}, {"elements", measured.total.elements}}});
   return check;
 }
 
@@ -169,10 +177,13 @@ void check_untrained_parameters(const trace::Source& run,
   }
 }
 
-void check_unused_parameters(const trace::Source& run, const std::set<std::string>& trained,
+void check_unused_parameters(const trace::Source& run,
+                             const specification::Specification& specification,
+                             const std::set<std::string>& trained,
                              const measure::ExecutionContext& execution,
                              std::vector<AuditedTensor>& tensors) {
-  const std::vector<UnusedParameter> unused = unused_parameters(run.manifest(), trained, tensors);
+  const std::vector<UnusedParameter> unused =
+      unused_parameters(run.manifest(), specification, trained, tensors);
   std::vector<const TensorEntry*> updated;
   for (const UnusedParameter& parameter : unused) updated.push_back(parameter.after);
   const std::vector<optimizer::UpdatePlan> plans =

@@ -14,8 +14,11 @@ namespace ttrace::audit {
 
 // Adds a check to every updated parameter that has no gradient in the trace and gets none in the
 // step (`trained` names those that get one): it must equal the parameter before the step, or what
-// its optimizer makes of a gradient of zeros, which some frameworks hand it.
-void check_unused_parameters(const trace::Source& run, const std::set<std::string>& trained,
+// its optimizer makes of a gradient of zeros, which some frameworks hand it. One that the reference
+// froze in that step must equal it whatever the run has of a gradient.
+void check_unused_parameters(const trace::Source& run,
+                             const specification::Specification& specification,
+                             const std::set<std::string>& trained,
                              const measure::ExecutionContext& execution,
                              std::vector<AuditedTensor>& tensors);
 

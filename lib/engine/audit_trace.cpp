@@ -207,7 +207,8 @@ class AuditRun {
       }
     }
     if (trained) {
-      audit::check_unused_parameters(run_, *trained, options_.execution, out_.tensors);
+      audit::check_unused_parameters(run_, *specification_, *trained, options_.execution,
+                                     out_.tensors);
     }
     const audit::MeasuredRun measured{run_, options_.execution, norms_, trained, specification_};
     audit::check_main_gradients(measured, out_.tensors);

@@ -57,6 +57,9 @@ const std::vector<SentenceTemplate>& sentence_templates() {
       {"follows_old",
        "{whose} {members?follows the parameter|follow the parameters} from before the update[, "
        "{place}]"},
+      {"not_frozen",
+       "{whose} {members?was|were} moved by a step in which the reference leaves "
+       "{members?it|them} as {members?it was|they were}[, {place}]"},
       {"loss_scales",
        "{whose} {members?was|were} made at different loss scales: {scales}[, {place}]"},
       {"stale_master",

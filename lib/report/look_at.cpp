@@ -68,6 +68,12 @@ const std::vector<LookAt>& look_at_lines() {
       {"follows_old", Phase::kState, "", "*",
        "where the average is updated: behind the optimizer's step, and once for each", "", "",
        Needs::kNothing},
+      {"not_frozen", Phase::kOptimizer, "", "*",
+       "what freezes it: requires_grad, the optimizer's groups, and gradients of zeros "
+       "(zero_grad(set_to_none=False)), by which momentum and weight decay go on",
+       "", "", Needs::kNothing},
+      {"not_frozen", Phase::kState, "", "*", "whether its module is in eval() there", "", "",
+       Needs::kNothing},
       {"loss_scales", Phase::kSynchronisation, "", "*",
        "whether every rank loads the state of its GradScaler", "", "", Needs::kNothing},
       {"stale_master", Phase::kOptimizer, "", "*",

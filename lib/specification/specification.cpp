@@ -42,6 +42,12 @@ const std::vector<std::uint32_t>& Specification::names_of_value(std::size_t tens
   return names_.at(originals_[tensor]);
 }
 
+bool Specification::is_frozen(std::uint64_t step, const std::string& parameter) const {
+  return std::ranges::any_of(updates, [&](const Specification& one) {
+    return one.update->step == step && one.update->frozen.contains(parameter);
+  });
+}
+
 std::vector<const Pattern*> Specification::all_patterns() const {
   std::vector<const Pattern*> found;
   for (const Pattern& pattern : patterns) found.push_back(&pattern);

@@ -97,6 +97,8 @@ struct SpecifiedUpdate {
   };
   std::uint64_t step = 0;
   std::map<std::string, Settings> settings;  // by parameter
+  // Parameters that the first step trained, and that this one froze.
+  std::set<std::string> frozen;
 };
 
 struct Specification {
@@ -125,6 +127,8 @@ struct Specification {
   // All tensors with the same bits as `tensor` by their chains of `same`, itself included, in
   // order.
   const std::vector<std::uint32_t>& names_of_value(std::size_t tensor) const;
+  // Whether the step froze a parameter that the first one trained.
+  bool is_frozen(std::uint64_t step, const std::string& parameter) const;
   // All patterns, those of variants too.
   std::vector<const Pattern*> all_patterns() const;
   // Key of a tensor, without step, and without micro-batch unless the tensor has one.

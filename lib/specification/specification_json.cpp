@@ -246,7 +246,7 @@ AfterBackward after_backward_from(const JsonCursor& cursor) {
 }
 
 SpecifiedUpdate update_from(const JsonCursor& cursor) {
-  cursor.allow_keys({"step", "settings", "patterns", "tensors"});
+  cursor.allow_keys({"step", "settings", "frozen", "patterns", "tensors"});
   SpecifiedUpdate update;
   update.step = cursor.require("step").as_count();
   for (const JsonCursor& group : cursor.require("settings").items()) {
@@ -260,6 +260,9 @@ SpecifiedUpdate update_from(const JsonCursor& cursor) {
         throw name.error("an earlier group has this parameter");
       }
     }
+  }
+  if (const auto frozen = cursor.find("frozen")) {
+    for (const JsonCursor& name : frozen->items()) update.frozen.insert(name.as_string());
   }
   return update;
 }

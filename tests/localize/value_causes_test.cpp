@@ -418,6 +418,26 @@ TEST_CASE(
   CHECK(causes_of_parameter(left, other, average, average).empty());
 }
 
+TEST_CASE("a tensor is named that a step moves and the reference's leaves as it was") {
+  const Values before = random_values(8, 63);
+  const Values moved = random_values(8, 64);
+  const Values further = random_values(8, 65);
+  const auto causes = [&](Kind kind, Kind left, const Values& reference, const Values& candidate) {
+    TwoRuns runs(make_mesh({{"dp", 1}}));
+    runs.put(make_entry("w", {4, 2}, kind), before);
+    runs.put(make_entry("w", {4, 2}, left), reference, candidate);
+    return find_not_frozen(test::FindingInView(runs, "w", left).the_case());
+  };
+  for (const auto& [kind, left] : {std::pair{Kind::kParam, Kind::kParamAfterStep},
+                                   std::pair{Kind::kBuffer, Kind::kBufferAfterStep}}) {
+    const std::vector<Cause> found = causes(kind, left, before, moved);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].name == "not_frozen");
+    CHECK(causes(kind, left, moved, before).empty());
+    CHECK(causes(kind, left, moved, further).empty());
+  }
+}
+
 // The causes of an average of which the reference went `share` of the way to the new parameter.
 std::vector<Cause> causes_of_average(const Values& candidate, double share = 0.1) {
   TwoRuns runs(make_mesh({{"dp", 1}}));

@@ -54,6 +54,26 @@ std::vector<Cause> find_changed_between_steps(const Case& the_case) {
   return {};
 }
 
+std::vector<Cause> find_not_frozen(const Case& the_case) {
+  if (the_case.related == nullptr || the_case.result == nullptr || the_case.conflict) return {};
+  const trace::Kind left = the_case.result->key.kind;
+  const bool is_parameter = left == trace::Kind::kParamAfterStep;
+  if (!is_parameter && left != trace::Kind::kBufferAfterStep) return {};
+  const auto* const before =
+      record_of(the_case, is_parameter ? trace::Kind::kParam : trace::Kind::kBuffer);
+  if (before == nullptr || before->candidate == nullptr || before->reference == nullptr) return {};
+  const auto stayed =
+      distance_from(the_case, the_case.related->reference(*before), the_case.reference);
+  const auto moved =
+      distance_from(the_case, the_case.related->candidate(*before), the_case.candidate);
+  if (!stayed || *stayed > 0 || !moved || *moved == 0) return {};
+  return {cause_of(the_case, "not_frozen", "",
+                   {"the reference's is bit for bit what it was before the step, and this one "
+                    "has moved",
+                    {}},
+                   0)};
+}
+
 std::vector<Cause> find_loss_scales(const Case& the_case) {
   if (the_case.related == nullptr || the_case.result == nullptr || !the_case.conflict) return {};
   const trace::TensorKey& key = the_case.result->key;

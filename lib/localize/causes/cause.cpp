@@ -20,8 +20,8 @@ using Finder = std::vector<Cause> (*)(const Case&);
 // What says where the error is and not how it came about; and what may be true of a constant:
 // zeros, and a value that did not change.
 constexpr std::string_view kOnlyWhere[] = {
-    "mask_or_rows",        "replica_conflict",      "non_finite",  "local_norm",
-    "orthogonal_by_shard", "changed_between_steps", "loss_scales", "follows_old"};
+    "mask_or_rows",          "replica_conflict", "non_finite",  "local_norm", "orthogonal_by_shard",
+    "changed_between_steps", "loss_scales",      "follows_old", "not_frozen"};
 constexpr std::string_view kConstant[] = {"zeroed", "truncated", "stale", "stale_master"};
 
 bool is_among(std::span<const std::string_view> names, const std::string& name) {
@@ -112,7 +112,9 @@ bool is_supported(const Case& the_case, const Cause& cause) {
 std::vector<Cause> find_causes(const Case& the_case) {
   std::vector<Cause> causes;
   ask({find_non_finite}, the_case, causes);
-  if (causes.empty()) ask({find_changed_between_steps, find_loss_scales}, the_case, causes);
+  if (causes.empty()) {
+    ask({find_changed_between_steps, find_loss_scales, find_not_frozen}, the_case, causes);
+  }
   if (!causes.empty()) return causes;
   // Nought times the reference is what find_zeroed names, and says where.
   const bool zero = !the_case.exact && the_case.measurement->total.sum_c2 == 0;

@@ -142,6 +142,10 @@ std::vector<Cause> find_changed_between_steps(const Case& the_case);
 // one.
 std::vector<Cause> find_follows_old(const Case& the_case);
 
+// The candidate's step moves a parameter or buffer that the reference's leaves as it was, to the
+// bit.
+std::vector<Cause> find_not_frozen(const Case& the_case);
+
 // The copies of a main gradient differ, and the ranks' raw gradients were recorded at different
 // loss scales.
 std::vector<Cause> find_loss_scales(const Case& the_case);

@@ -48,6 +48,8 @@ class Updates:
         self.scales: Mapping[str, float] = {}
         self._names = names
         self._given_up = False
+        # The parameters that got a gradient in the first step that was followed.
+        self._trained: frozenset[str] | None = None
         self.running: Callable[[], bool] = lambda: False
         # Whether buffers follow from forwards of the model; they may, until a step shows that not.
         self._from_begin = any(True for m in names.modules.values() for _ in buffers_of(m))
@@ -67,6 +69,7 @@ class Updates:
             self.recorder.of_step or (self._from_begin and self.running())
         )
         self._found: dict[Place, Mark] = {}
+        self._with_gradient: set[str] = set()
         # The old bits of buffers: some kernels write without a word.
         self._before: dict[str, torch.Tensor] = {}
         # Whether an optimizer made its step by a rule that readers do not know.
@@ -83,6 +86,8 @@ class Updates:
         of_forward = self._from_begin and key.kind in _OF_FORWARD and key.microbatch is not None
         if key.kind not in _BEFORE and key.kind not in _LEFT and not of_forward:
             return
+        if key.kind == "main_grad":
+            self._with_gradient.add(key.name)
         if tensor.layout != torch.strided or tensor.is_complex():
             return
         recorder = self.recorder
@@ -155,6 +160,8 @@ class Updates:
         leaves_state = any(place[0] == "buffer_after_step" for place in self._found)
         has_formulas = self._followed or leaves_state
         entry = {"step": step, "settings": [_settings(one) for one in settings]}
+        if frozen := self._frozen():
+            entry["frozen"] = frozen
         slicer = Slicer(self.recorder.graph)
         if has_formulas:
             self._note_numbers()
@@ -164,6 +171,14 @@ class Updates:
         self._from_begin &= any(len(tensor.place) > 3 for tensor in slicer.tensors)
         self.reset()
         return has_formulas or bool(settings)
+
+    def _frozen(self) -> list[str]:
+        """The parameters that the first step trained, and that are frozen in this one."""
+        if self._trained is None:
+            self._trained = frozenset(self._with_gradient)
+        parameters = self._names.parameters
+        left_out = self._trained - self._with_gradient
+        return sorted(name for name in left_out if not parameters[name].requires_grad)
 
     def _note_numbers(self) -> None:
         """Notes the numbers that an optimizer has read and that depend on the run, such as a norm
