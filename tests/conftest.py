@@ -2,6 +2,7 @@
 first, because whoever starts a long file last waits for it alone."""
 
 import gc
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -23,6 +24,16 @@ def pytest_collection_modifyitems(items):
         return SLOWEST_FIRST.index(folder) if folder in SLOWEST_FIRST else len(SLOWEST_FIRST)
 
     items.sort(key=place)
+
+
+def pytest_collection_finish():
+    """Takes what was imported out of sight of the garbage collector: the collector of ttrace looks
+    at all objects when it begins to trace, and so does each collection."""
+    if "torch" in sys.modules:
+        importlib.import_module("torch._dynamo")  # the first optimizer would
+    gc.collect()
+    if "triton" not in sys.modules:  # it complains of what is left when the program ends
+        gc.freeze()
 
 
 def _left_out() -> list[str]:

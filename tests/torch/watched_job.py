@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from support.python_runs import run_python
 from support.ttrace_cli import ttrace_binary
 
 
@@ -34,18 +35,11 @@ def train(steps: int, seconds: float, wrong: int) -> None:
 
 def run(out: Path, steps: int, seconds: float, wrong: int = -1) -> None:
     """Trains in a process of its own, and records every step."""
-    given = [steps, seconds, wrong]
-    subprocess.run(
-        [sys.executable, __file__, *map(str, given)],
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "TTRACE_OUT": str(out),
-            "TTRACE_STEPS": "0-",
-        },
-        check=True,
-        capture_output=True,
-    )
+    path = os.pathsep.join(sys.path)
+    environment = {"PYTHONPATH": path, "TTRACE_OUT": str(out), "TTRACE_STEPS": "0-"}
+    given = [__file__, str(steps), str(seconds), str(wrong)]
+    done = run_python(given, 600, environment=environment)
+    assert done.returncode == 0, done.stderr
 
 
 def watched(

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -77,6 +78,8 @@ class CopiesOfModel:
         # Those that have not moved, and how often each had been written when the step began.
         self._others: list[tuple[Copy, list[tuple[int, int]]]] = []
         self._moving: set[int] = set()  # ids of the holders of what a step has moved
+        self._steps = 0
+        self._holders: list[Callable[[], Any]] = []  # of the copies that were found last
         self._kept: dict[str, torch.Tensor] = {}
         self._names_taken: frozenset[str] = frozenset()
 
@@ -86,7 +89,7 @@ class CopiesOfModel:
         for source in named.values():
             with suppress(Exception):  # recording says what is wrong with it
                 known.update(id(tensor) for _, tensor in tensors_of(source))
-        found = copies_of(self._names.parameters, self._names.modules.values(), known)
+        found = self._look(known)
         averages = [one for one in found if one.is_average]
         sure = averages if len(averages) == 1 else []
         self._used = {}
@@ -95,6 +98,30 @@ class CopiesOfModel:
         used = [id(one) for one in self._used.values()]
         self._others = [(one, one.versions()) for one in found if id(one) not in used]
         return {name: one.source for name, one in self._used.items()}
+
+    def _look(self, known: Set[int]) -> list[Copy]:
+        """The copies that somebody holds.
+
+        Looking at all objects takes a fifth of a second, so this is done in the first, the second,
+        the fourth, the eighth traced step and so on: an average may be made amid the training. In
+        between, those that were found are looked at again.
+        """
+        self._steps += 1
+        parameters, owned = self._names.parameters, list(self._names.modules.values())
+        if self._steps & (self._steps - 1) != 0:
+            held = [holder for one in self._holders if (holder := one()) is not None]
+            return _copies(held, parameters, owned, known)
+        before = {id(one()) for one in self._holders}
+        found = _copies(_candidates(), parameters, owned, known)
+        new = [one for one in found if id(one.holder) not in before]
+        # An earlier run in this process may have left them. A single copy that never moves is none
+        # to record, whoever holds it.
+        if len(new) > 1 or any(one.is_average for one in new):
+            del found, new
+            gc.collect()
+            found = _copies(_candidates(), parameters, owned, known)
+        self._holders = [_weak(one.holder) for one in found]
+        return found
 
     def may_move(self) -> Iterator[tuple[str, torch.Tensor]]:
         """The tensors of the one other copy, and the names that they get if this step moves it;
@@ -174,29 +201,21 @@ def tensors_of(source: Source) -> Iterator[tuple[str, torch.Tensor]]:
             yield str(name), tensor
 
 
-def copies_of(
-    parameters: Mapping[str, torch.Tensor], owned: Iterable[nn.Module], known: Iterable[int]
+def _copies(
+    things: Iterable[Any],
+    parameters: Mapping[str, torch.Tensor],
+    owned: Iterable[nn.Module],
+    known: Set[int],
 ) -> list[Copy]:
-    """The copies of a model.
+    """The copies of a model among `things`.
 
     parameters: the model's, by canonical name. owned: its modules. known: ids of tensors that are
     recorded already.
     """
-    found = _copies(parameters, owned, known)
-    if not found:
-        return []
-    del found
-    gc.collect()  # those of an earlier run in this process, which nobody holds any more
-    return _copies(parameters, owned, known)
-
-
-def _copies(
-    parameters: Mapping[str, torch.Tensor], owned: Iterable[nn.Module], known: Iterable[int]
-) -> list[Copy]:
-    taken = {id(one) for one in parameters.values()} | set(known)
+    taken = {id(one) for one in parameters.values()} | known
     inside = {id(module) for module in owned}
     found = []
-    for thing in _candidates():
+    for thing in things:
         if id(thing) in inside:
             continue
         try:
@@ -210,18 +229,24 @@ def _copies(
     return _outermost(found)
 
 
-def _candidates() -> Iterator[Any]:
-    """All modules, and all objects whose type is called an average."""
-    kinds: dict[type, bool] = {}
-    # The type alone: to ask an object may run code of its own.
-    for thing in gc.get_objects():
-        kind = type(thing)
-        takes = kinds.get(kind)
-        if takes is None:
-            takes = issubclass(kind, nn.Module) or _is_average(kind)
-            kinds[kind] = takes
-        if takes:
-            yield thing
+def _candidates() -> list[Any]:
+    """All modules, and all objects whose type is called an average.
+
+    Types first, of which there are few: the time goes into reaching every object in memory. The
+    type alone counts, as to ask an object may run code of its own.
+    """
+    things = gc.get_objects()
+    types = list(map(type, things))
+    kinds = {kind for kind in set(types) if issubclass(kind, nn.Module) or _is_average(kind)}
+    return [things[number] for number, kind in enumerate(types) if kind in kinds]
+
+
+def _weak(thing: Any) -> Callable[[], Any]:
+    """A function that returns it as long as somebody else holds it."""
+    try:
+        return weakref.ref(thing)
+    except TypeError:  # it has slots, and none for this
+        return lambda: thing
 
 
 def _is_average(kind: type) -> bool:
