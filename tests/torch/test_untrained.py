@@ -84,8 +84,8 @@ def test_a_parameter_that_no_optimizer_has_is_named(tmp_path):
 
 @pytest.mark.parametrize("fault", ["kept zeros", ""])
 def test_a_parameter_that_should_be_frozen_and_moves_is_named(tmp_path, fault):
-    """Momentum and decay go on by a gradient of zeros, whose replay is no excuse; or the run forgets
-    to freeze it."""
+    """Momentum and decay go on by a gradient of zeros, whose replay is no excuse; or the run
+    forgets to freeze it."""
     compared, audited = answers(tmp_path, fault, reference="frozen later")
     assert compared.returncode == DIVERGED
     if fault:
