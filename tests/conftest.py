@@ -27,12 +27,12 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Takes what was imported out of sight of the garbage collector: the collector of ttrace looks
-    at all objects when it begins to trace, and so does each collection."""
+    """Hides what was imported from the garbage collector: ttrace_torch looks at all objects that it
+    knows of in each traced step."""
     if "torch" in sys.modules:
         importlib.import_module("torch._dynamo")  # the first optimizer would
     gc.collect()
-    if "triton" not in sys.modules:  # it complains of what is left when the program ends
+    if "triton" not in sys.modules:  # which complains of objects that are left when a program ends
         gc.freeze()
 
 

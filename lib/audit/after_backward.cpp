@@ -30,7 +30,11 @@ using trace::TensorEntry;
 std::uint64_t without_main_gradient(const MeasuredRun& measured, const trace::NormedParts& parts,
                                     std::uint64_t step, const std::string& part) {
   std::set<std::string> missing = measured.trained.value_or(std::set<std::string>{});
-  std::erase_if(missing, [&](const std::string& name) { return !parts.counts(step, part, name); });
+  const specification::Specification* specification = measured.specification;
+  std::erase_if(missing, [&](const std::string& name) {
+    if (specification != nullptr && specification->is_frozen(step, name)) return true;
+    return !parts.counts(step, part, name);
+  });
   for (const TensorEntry& entry : measured.run.manifest().tensors) {
     if (entry.key.kind == Kind::kMainGrad && entry.key.step == step) missing.erase(entry.key.name);
   }

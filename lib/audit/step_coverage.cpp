@@ -158,9 +158,9 @@ class Coverage {
                        std::any_of(manifest_.optimizer.begin(), manifest_.optimizer.end(),
                                    [&](const auto& group) { return group.step == step; });
     for (const std::string& name : trained_) {
-      if (specification_.is_frozen(step, name)) continue;
       const auto taken = after.taken.find(name);
-      const bool follows = taken == after.taken.end() || !taken->second.empty();
+      const bool follows = (taken == after.taken.end() || !taken->second.empty()) &&
+                           !specification_.is_frozen(step, name);
       if (after.has_main_grad && follows && !has_under_a_name(step, Kind::kMainGrad, name)) {
         lack(key_of_step(step, Kind::kMainGrad, name));
       }
@@ -206,7 +206,7 @@ class Coverage {
       TensorKey key;
       key.kind = Kind::kParamGrad;
       key.name = name;
-      return !selects_in_some_step(key);
+      return !trains_in_some_step(key);
     });
     out_.parameters = names.size();
     for (const std::string& name : names) {
@@ -222,10 +222,11 @@ class Coverage {
     }
   }
 
-  bool selects_in_some_step(TensorKey key) const {
+  // Whether a gradient was selected in a step that trains its parameter.
+  bool trains_in_some_step(TensorKey key) const {
     for (const auto& [step, microbatches] : steps_) {
       key.step = step;
-      if (selection_.selects(key)) return true;
+      if (selection_.selects(key) && !specification_.is_frozen(step, key.name)) return true;
     }
     return false;
   }

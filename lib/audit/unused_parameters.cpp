@@ -165,7 +165,8 @@ void check_untrained_parameters(const trace::Source& run,
     const bool has_others = std::ranges::any_of(tied, [&](const std::vector<std::string>& names) {
       return std::ranges::find(names, name) != names.end();
     });
-    if (has_others || !step.lacks_gradient(tensor.key)) continue;
+    if (has_others || specification.is_frozen(tensor.key.step, name)) continue;
+    if (!step.lacks_gradient(tensor.key)) continue;
     AuditCheck check;
     check.operation = "raw gradient";
     check.result = CheckResult::kInconsistent;

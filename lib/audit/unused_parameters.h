@@ -14,8 +14,8 @@ namespace ttrace::audit {
 
 // Adds a check to every updated parameter that has no gradient in the trace and gets none in the
 // step (`trained` names those that get one): it must equal the parameter before the step, or what
-// its optimizer makes of a gradient of zeros, which some frameworks hand it. One that the reference
-// froze in that step must equal it whatever the run has of a gradient.
+// its optimizer makes of a gradient of zeros, which some frameworks hand it. A parameter that
+// the reference froze in that step must be as before, even if the run has a gradient of it.
 void check_unused_parameters(const trace::Source& run,
                              const specification::Specification& specification,
                              const std::set<std::string>& trained,

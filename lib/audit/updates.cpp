@@ -105,8 +105,7 @@ class Updates {
       key.name = name;
       if (!selection_.selects(key)) continue;
       claimed_ = true;
-      const bool trains = trained_.contains(name) && !specification_->is_frozen(key.step, name);
-      if (!has_gradient(key) && !trains) continue;
+      if (!has_gradient(key) && !trained_.contains(name)) continue;
       if (is_recorded_under_a_name(key)) continue;
       count_.add(name, false,
                  render({"they were not recorded (TTRACE_KINDS needs param_after_step)", {}}));

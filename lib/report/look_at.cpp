@@ -72,8 +72,10 @@ const std::vector<LookAt>& look_at_lines() {
        "what freezes it: requires_grad, the optimizer's groups, and gradients of zeros "
        "(zero_grad(set_to_none=False)), by which momentum and weight decay go on",
        "", "", Needs::kNothing},
-      {"not_frozen", Phase::kState, "", "*", "whether its module is in eval() there", "", "",
-       Needs::kNothing},
+      {"not_frozen", Phase::kState, "", "*",
+       "what writes it in this step: a module that is in eval() there, an average that has its "
+       "turn later",
+       "", "", Needs::kNothing},
       {"loss_scales", Phase::kSynchronisation, "", "*",
        "whether every rank loads the state of its GradScaler", "", "", Needs::kNothing},
       {"stale_master", Phase::kOptimizer, "", "*",

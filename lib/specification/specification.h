@@ -127,7 +127,7 @@ struct Specification {
   // All tensors with the same bits as `tensor` by their chains of `same`, itself included, in
   // order.
   const std::vector<std::uint32_t>& names_of_value(std::size_t tensor) const;
-  // Whether the step froze a parameter that the first one trained.
+  // Whether the specification says that the step froze a parameter that the first one trained.
   bool is_frozen(std::uint64_t step, const std::string& parameter) const;
   // All patterns, those of variants too.
   std::vector<const Pattern*> all_patterns() const;

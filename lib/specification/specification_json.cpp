@@ -245,7 +245,8 @@ AfterBackward after_backward_from(const JsonCursor& cursor) {
   return after;
 }
 
-SpecifiedUpdate update_from(const JsonCursor& cursor) {
+// trained: the parameters that the first step trains.
+SpecifiedUpdate update_from(const JsonCursor& cursor, std::set<std::string> trained) {
   cursor.allow_keys({"step", "settings", "frozen", "patterns", "tensors"});
   SpecifiedUpdate update;
   update.step = cursor.require("step").as_count();
@@ -262,7 +263,13 @@ SpecifiedUpdate update_from(const JsonCursor& cursor) {
     }
   }
   if (const auto frozen = cursor.find("frozen")) {
-    for (const JsonCursor& name : frozen->items()) update.frozen.insert(name.as_string());
+    for (const JsonCursor& name : frozen->items()) {
+      if (!trained.contains(name.as_string())) {
+        throw name.error("the first step has no gradient of it, or an earlier name is the same");
+      }
+      trained.erase(name.as_string());
+      update.frozen.insert(name.as_string());
+    }
   }
   return update;
 }
@@ -310,9 +317,13 @@ Specification parse_specification(std::string_view text, const std::string& file
   specification.bytes = check_counts(parts, limits, memory);
   read_tensors(root, limits, specification);
   std::set<std::uint64_t> steps;
+  std::set<std::string> trained;
+  for (const SpecifiedTensor& tensor : specification.tensors) {
+    if (tensor.kind == trace::Kind::kParamGrad) trained.insert(tensor.name);
+  }
   for (std::size_t i = first_update; i < parts.size(); ++i) {
     Specification& update = specification.updates.emplace_back();
-    update.update = update_from(parts[i]);
+    update.update = update_from(parts[i], trained);
     if (!steps.insert(update.update->step).second) {
       throw parts[i].error("an earlier item is of the same step");
     }

@@ -422,10 +422,12 @@ TEST_CASE("a tensor is named that a step moves and the reference's leaves as it 
   const Values before = random_values(8, 63);
   const Values moved = random_values(8, 64);
   const Values further = random_values(8, 65);
+  std::string with_gradient = "other";
   const auto causes = [&](Kind kind, Kind left, const Values& reference, const Values& candidate) {
     TwoRuns runs(make_mesh({{"dp", 1}}));
     runs.put(make_entry("w", {4, 2}, kind), before);
     runs.put(make_entry("w", {4, 2}, left), reference, candidate);
+    runs.put(make_entry(with_gradient, {4, 2}, Kind::kMainGrad), before);
     return find_not_frozen(test::FindingInView(runs, "w", left).the_case());
   };
   for (const auto& [kind, left] : {std::pair{Kind::kParam, Kind::kParamAfterStep},
@@ -436,6 +438,9 @@ TEST_CASE("a tensor is named that a step moves and the reference's leaves as it 
     CHECK(causes(kind, left, moved, before).empty());
     CHECK(causes(kind, left, moved, further).empty());
   }
+  // A learning rate of 0, or an update that rounding loses.
+  with_gradient = "w";
+  CHECK(causes(Kind::kParam, Kind::kParamAfterStep, before, moved).empty());
 }
 
 // The causes of an average of which the reference went `share` of the way to the new parameter.

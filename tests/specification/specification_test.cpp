@@ -139,6 +139,22 @@ TEST_CASE("only the update of a step reads tensors of micro-batches by their num
   check_refusal(kScale, first, "/tensors/0/microbatch", "only a tensor of \"updates\"");
 }
 
+TEST_CASE("a step may only have frozen what the first one trains") {
+  const auto with_frozen = [](const std::string& names) {
+    return R"({"schema": "ttrace.specification/1", "patterns": [], "tensors": [)"
+           R"({"kind": "param_grad", "name": "w", "dtype": "float32", "shape": [4]}], "updates": [)"
+           R"({"step": 3, "settings": [], "frozen": [)" +
+           names + R"(], "patterns": [], "tensors": []}]})";
+  };
+  const Specification read = parse_specification(with_frozen(R"("w")"), "s.json");
+  CHECK(read.is_frozen(3, "w"));
+  CHECK_FALSE(read.is_frozen(2, "w"));
+  CHECK_THROWS_WITH(parse_specification(with_frozen(R"("w", "w")"), "s.json"),
+                    Contains("/updates/0/frozen/1"));
+  CHECK_THROWS_WITH(parse_specification(with_frozen(R"("b")"), "s.json"),
+                    Contains("the first step has no gradient of it"));
+}
+
 TEST_CASE("more nodes or tensors than the limits are refused before they are read") {
   // Neither is a node or a tensor, which shows that counting comes first.
   const auto refusal = [](const std::string& patterns, const std::string& tensors) {

@@ -208,6 +208,24 @@ def test_what_does_not_move_or_is_no_copy_is_not_recorded(tmp_path, keep):
     assert beside(tmp_path / "run.h5", keep, moves=False) == {}
 
 
+def test_an_average_that_is_made_or_given_up_amid_the_run(tmp_path):
+    model, averages = net(), []
+    tracer = tt.trace(model, out=tmp_path / "run.h5", kinds=["state"])
+    for step in range(6):
+        if step == 2:
+            averages.append(AveragedModel(model))
+        if step == 4:
+            averages.clear()
+        with tracer.step(step):
+            model(torch.ones(4, 6)).sum().backward()
+            if averages:
+                averages[0].update_parameters(model)
+    tracer.close()
+    found = Trace(tmp_path / "run.h5").manifest["tensors"]
+    steps = {one.get("step", 0) for one in found if one["name"].startswith("average.")}
+    assert steps == {2, 3}
+
+
 def test_a_copy_that_is_named_is_recorded_once(tmp_path):
     found = beside(tmp_path / "run.h5", AveragedModel, mentions=True)
     assert {name for _, name in found} == {"mine.3.weight"}

@@ -25,6 +25,18 @@ std::string taken_from(const Case& the_case) {
   return "";
 }
 
+// Whether the reference has main gradients in the step, and none of this parameter.
+bool lacks_gradient(const Case& the_case) {
+  const trace::TensorKey& key = the_case.result->key;
+  bool any = false;
+  for (const auto* record : the_case.related->of_kind(trace::Kind::kMainGrad)) {
+    if (record->key.step != key.step || record->reference == nullptr) continue;
+    if (record->key.name == key.name) return false;
+    any = true;
+  }
+  return any;
+}
+
 }  // namespace
 
 std::vector<Cause> find_changed_between_steps(const Case& the_case) {
@@ -62,6 +74,8 @@ std::vector<Cause> find_not_frozen(const Case& the_case) {
   const auto* const before =
       record_of(the_case, is_parameter ? trace::Kind::kParam : trace::Kind::kBuffer);
   if (before == nullptr || before->candidate == nullptr || before->reference == nullptr) return {};
+  // A learning rate of 0 and the rounding of a small update leave a parameter as it was, too.
+  if (is_parameter && !lacks_gradient(the_case)) return {};
   const auto stayed =
       distance_from(the_case, the_case.related->reference(*before), the_case.reference);
   const auto moved =

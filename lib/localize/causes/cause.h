@@ -142,8 +142,8 @@ std::vector<Cause> find_changed_between_steps(const Case& the_case);
 // one.
 std::vector<Cause> find_follows_old(const Case& the_case);
 
-// The candidate's step moves a parameter or buffer that the reference's leaves as it was, to the
-// bit.
+// The candidate's step moves a parameter of which the reference has no main gradient, or a buffer,
+// and the reference's step leaves it as it was.
 std::vector<Cause> find_not_frozen(const Case& the_case);
 
 // The copies of a main gradient differ, and the ranks' raw gradients were recorded at different

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from typing import Any, Callable, Union
 
 import torch
@@ -77,8 +78,7 @@ class CopiesOfModel:
         self._used: dict[str, Copy] = {}
         # Those that have not moved, and how often each had been written when the step began.
         self._others: list[tuple[Copy, list[tuple[int, int]]]] = []
-        self._moving: set[int] = set()  # ids of the holders of what a step has moved
-        self._steps = 0
+        self._moving: list[Callable[[], Any]] = []  # holders of what a step has moved
         self._holders: list[Callable[[], Any]] = []  # of the copies that were found last
         self._kept: dict[str, torch.Tensor] = {}
         self._names_taken: frozenset[str] = frozenset()
@@ -94,32 +94,25 @@ class CopiesOfModel:
         sure = averages if len(averages) == 1 else []
         self._used = {}
         self._names_taken = frozenset(named)
-        self._take([*sure, *(one for one in found if id(one.holder) in self._moving)])
+        self._take([*sure, *(one for one in found if _is_among(one.holder, self._moving))])
         used = [id(one) for one in self._used.values()]
         self._others = [(one, one.versions()) for one in found if id(one) not in used]
         return {name: one.source for name, one in self._used.items()}
 
     def _look(self, known: Set[int]) -> list[Copy]:
-        """The copies that somebody holds.
+        """The copies among all objects.
 
-        Looking at all objects takes a fifth of a second, so this is done in the first, the second,
-        the fourth, the eighth traced step and so on: an average may be made amid the training. In
-        between, those that were found are looked at again.
+        An earlier run in this process may have left one that nobody holds any more. A single one
+        that is no average does no harm, since it never moves. Otherwise what is new has to outlive
+        a collection.
         """
-        self._steps += 1
-        parameters, owned = self._names.parameters, list(self._names.modules.values())
-        if self._steps & (self._steps - 1) != 0:
-            held = [holder for one in self._holders if (holder := one()) is not None]
-            return _copies(held, parameters, owned, known)
-        before = {id(one()) for one in self._holders}
-        found = _copies(_candidates(), parameters, owned, known)
-        new = [one for one in found if id(one.holder) not in before]
-        # An earlier run in this process may have left them. A single copy that never moves is none
-        # to record, whoever holds it.
-        if len(new) > 1 or any(one.is_average for one in new):
+        owned = list(self._names.modules.values())
+        found = _copies(self._names.parameters, owned, known)
+        new = [one for one in found if not _is_among(one.holder, self._holders)]
+        if any(one.is_average for one in new) or (new and len(found) > 1):
             del found, new
             gc.collect()
-            found = _copies(_candidates(), parameters, owned, known)
+            found = _copies(self._names.parameters, owned, known)
         self._holders = [_weak(one.holder) for one in found]
         return found
 
@@ -145,7 +138,7 @@ class CopiesOfModel:
             for one, versions in self._others
             if one.versions() != versions and not one.has_gradients()
         ]
-        self._moving.update(id(one.holder) for one in moved)
+        self._moving += [_weak(one.holder) for one in moved]
         before = len(self._used)
         self._take(moved)
         found = {name: one.source for name, one in self._used.items()}
@@ -202,12 +195,11 @@ def tensors_of(source: Source) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _copies(
-    things: Iterable[Any],
     parameters: Mapping[str, torch.Tensor],
     owned: Iterable[nn.Module],
     known: Set[int],
 ) -> list[Copy]:
-    """The copies of a model among `things`.
+    """The copies of a model.
 
     parameters: the model's, by canonical name. owned: its modules. known: ids of tensors that are
     recorded already.
@@ -215,7 +207,7 @@ def _copies(
     taken = {id(one) for one in parameters.values()} | known
     inside = {id(module) for module in owned}
     found = []
-    for thing in things:
+    for thing in _candidates():
         if id(thing) in inside:
             continue
         try:
@@ -232,13 +224,20 @@ def _copies(
 def _candidates() -> list[Any]:
     """All modules, and all objects whose type is called an average.
 
-    Types first, of which there are few: the time goes into reaching every object in memory. The
-    type alone counts, as to ask an object may run code of its own.
+    This takes a tenth of a second or two, for reaching every object in memory: so it looks at the
+    types first, and then at objects of those types alone. It asks no object what it is, which may
+    run code of its own.
     """
     things = gc.get_objects()
     types = list(map(type, things))
     kinds = {kind for kind in set(types) if issubclass(kind, nn.Module) or _is_average(kind)}
-    return [things[number] for number, kind in enumerate(types) if kind in kinds]
+    # No comprehension over `things`: its variable would be among them, and keep all of them alive.
+    numbers = compress(range(len(things)), map(kinds.__contains__, types))
+    return list(map(things.__getitem__, numbers))
+
+
+def _is_among(thing: Any, held: Iterable[Callable[[], Any]]) -> bool:
+    return any(thing is one() for one in held)
 
 
 def _weak(thing: Any) -> Callable[[], Any]:

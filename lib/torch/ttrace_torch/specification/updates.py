@@ -70,6 +70,9 @@ class Updates:
         )
         self._found: dict[Place, Mark] = {}
         self._with_gradient: set[str] = set()
+        # The old bits of parameters that are frozen as the step begins, and those that stay so.
+        self._at_rest: dict[str, torch.Tensor] = {}
+        self._unmoved: set[str] = set()
         # The old bits of buffers: some kernels write without a word.
         self._before: dict[str, torch.Tensor] = {}
         # Whether an optimizer made its step by a rule that readers do not know.
@@ -86,8 +89,7 @@ class Updates:
         of_forward = self._from_begin and key.kind in _OF_FORWARD and key.microbatch is not None
         if key.kind not in _BEFORE and key.kind not in _LEFT and not of_forward:
             return
-        if key.kind == "main_grad":
-            self._with_gradient.add(key.name)
+        self._follow_frozen(key, tensor)
         if tensor.layout != torch.strided or tensor.is_complex():
             return
         recorder = self.recorder
@@ -172,13 +174,24 @@ class Updates:
         self.reset()
         return has_formulas or bool(settings)
 
+    def _follow_frozen(self, key: Key, tensor: torch.Tensor) -> None:
+        """Notes which parameters get a gradient, and which are frozen and stay as they are."""
+        name = key.name
+        if key.kind == "main_grad":
+            self._with_gradient.add(name)
+        elif key.kind == "param" and name in (self._trained or ()):
+            if not self._names.parameters[name].requires_grad:
+                self._at_rest[name] = tensor.detach().clone()
+        elif key.kind == "param_after_step" and name in self._at_rest:
+            with self.recorder.resting():
+                if torch.equal(self._at_rest.pop(name), tensor.detach()):
+                    self._unmoved.add(name)
+
     def _frozen(self) -> list[str]:
-        """The parameters that the first step trained, and that are frozen in this one."""
+        """The parameters that the first step trained, and that this one froze."""
         if self._trained is None:
             self._trained = frozenset(self._with_gradient)
-        parameters = self._names.parameters
-        left_out = self._trained - self._with_gradient
-        return sorted(name for name in left_out if not parameters[name].requires_grad)
+        return sorted(self._unmoved - self._with_gradient)
 
     def _note_numbers(self) -> None:
         """Notes the numbers that an optimizer has read and that depend on the run, such as a norm
