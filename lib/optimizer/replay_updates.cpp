@@ -155,6 +155,9 @@ std::optional<comparison::FinishedReplay> known_replay(comparison::Checkpoint& w
 
 // Why a parameter that no optimizer holds, and that has moved, is left to the other rules.
 constexpr const char* kMovedOtherwise = "no optimizer holds it, and the reference changes it too";
+// The same of one that an optimizer holds: the job clamps, normalises or decays weights by hand.
+constexpr const char* kMovedFurther =
+    "the reference's own update is not what its optimizer makes either";
 
 struct Update {
   const UpdatePlan* plan = nullptr;
@@ -198,16 +201,16 @@ void finish(Update& update, comparison::FinishedReplay finished, comparison::Che
   update.problem = adopt_if_sound(*update.plan, std::move(finished), *update.result);
 }
 
-// Judges the updates that are not as replayed. A parameter that no optimizer holds must not move,
-// unless the loop moves it in the reference too, as a slow copy of others.
+// Judges the updates that are not as replayed, unless the reference's own are not either: its loop
+// moves parameters itself, as it clamps the weights of a critic or makes a slow copy of others.
 void judge_broken(const trace::Source& reference, const trace::Source& candidate,
                   const measure::Backend& backend, const std::vector<TensorComparison>& results,
                   std::vector<Update>& updates) {
   std::vector<std::size_t> moved;
   for (const Update& update : updates) {
     // A run that is judged by itself is no reference, and nobody moves a number to what is none.
-    if (update.broken && update.plan->step.hyperparameters.algorithm == Algorithm::kNone &&
-        update.broken->measured.total.nonfinite_different == 0 && &reference != &candidate) {
+    if (update.broken && update.broken->measured.total.nonfinite_different == 0 &&
+        &reference != &candidate) {
       moved.push_back(index_of(update, results));
     }
   }
@@ -218,7 +221,8 @@ void judge_broken(const trace::Source& reference, const trace::Source& candidate
     try {
       if (plan != own.end() && plan->second.problem.empty() &&
           !is_as_planned(plan->second, backend)) {
-        update.problem = kMovedOtherwise;
+        const bool held = update.plan->step.hyperparameters.algorithm != Algorithm::kNone;
+        update.problem = held ? kMovedFurther : kMovedOtherwise;
         continue;
       }
     } catch (const base::InputError&) {
