@@ -141,6 +141,14 @@ comparison::FinishedReplay replayed(const UpdatePlan& plan, const measure::Backe
   return work.finish();
 }
 
+// Whether the update can be replayed and is something else. What nobody can judge, by underflow, is
+// not broken. Throws an input error if something cannot be read.
+bool is_broken(const UpdatePlan& plan, const measure::Backend& backend) {
+  if (!plan.problem.empty()) return false;
+  const comparison::FinishedReplay finished = replayed(plan, backend);
+  return finished.problem.empty() && !is_healthy(finished.measured);
+}
+
 // Returns the finished replay of the pair, if the gradients were clipped by the same factor.
 std::optional<comparison::FinishedReplay> known_replay(comparison::Checkpoint& work,
                                                        comparison::FinishedChecks& checks,
@@ -204,33 +212,33 @@ void finish(Update& update, comparison::FinishedReplay finished, comparison::Che
 // Judges the updates that are not as replayed, unless the reference's own are not either: its loop
 // moves parameters itself, as it clamps the weights of a critic or makes a slow copy of others.
 void judge_broken(const trace::Source& reference, const trace::Source& candidate,
-                  const measure::Backend& backend, const std::vector<TensorComparison>& results,
-                  std::vector<Update>& updates) {
-  std::vector<std::size_t> moved;
-  for (const Update& update : updates) {
-    // A run that is judged by itself is no reference, and nobody moves a number to what is none.
-    if (update.broken && update.broken->measured.total.nonfinite_different == 0 &&
-        &reference != &candidate) {
-      moved.push_back(index_of(update, results));
-    }
-  }
-  const std::map<std::size_t, UpdatePlan> own = plan_own_replays(reference, results, moved);
+                  const measure::ExecutionContext& execution,
+                  const std::vector<TensorComparison>& results, std::vector<Update>& updates) {
+  std::vector<Update*> broken;
+  std::vector<std::size_t> indices;
   for (Update& update : updates) {
     if (!update.broken) continue;
+    broken.push_back(&update);
+    // A run that is judged by itself is no reference, and nobody moves a number to what is none.
+    const bool may_move = update.broken->measured.total.nonfinite_different == 0;
+    if (may_move && &reference != &candidate) indices.push_back(index_of(update, results));
+  }
+  const std::map<std::size_t, UpdatePlan> own = plan_own_replays(reference, results, indices);
+  execution.parallel_for(broken.size(), [&](std::size_t b) {
+    Update& update = *broken[b];
     const auto plan = own.find(index_of(update, results));
     try {
-      if (plan != own.end() && plan->second.problem.empty() &&
-          !is_as_planned(plan->second, backend)) {
+      if (plan != own.end() && is_broken(plan->second, *execution.backend)) {
         const bool held = update.plan->step.hyperparameters.algorithm != Algorithm::kNone;
         update.problem = held ? kMovedFurther : kMovedOtherwise;
-        continue;
+        return;
       }
     } catch (const base::InputError&) {
       // The reference's part of the comparison says so.
     }
     update.problem =
         adopt_if_sound(*update.plan, *std::exchange(update.broken, std::nullopt), *update.result);
-  }
+  });
 }
 
 // Marks the updates that the optimizer makes with the run's own settings, where these are not the
@@ -348,7 +356,7 @@ ReplayedUpdates replay_updates(const trace::Source& reference, const trace::Sour
   }
   replay_all(updates, execution, work, hooks);
   replay_all(updates, execution, work, hooks);  // those that are to be repeated
-  judge_broken(reference, candidate, *execution.backend, results, updates);
+  judge_broken(reference, candidate, execution, results, updates);
   find_consequences(candidate, execution, results, updates);
   for (Update& update : updates) {
     if (update.work) {

@@ -62,8 +62,7 @@ const std::vector<LookAt>& look_at_lines() {
        "Megatron-LM 656, 844", "P5"},
       {"changed_between_steps", Phase::kParameter, "", "*",
        "what writes the model between the steps: a load, averaged weights that an evaluation "
-       "copies "
-       "in and does not take out, a new initialisation",
+       "copies in and does not take out, a new initialisation",
        "", "", Needs::kNothing},
       {"follows_old", Phase::kState, "", "*",
        "where the average is updated: behind the optimizer's step, and once for each", "", "",
