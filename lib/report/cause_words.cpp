@@ -52,8 +52,7 @@ const std::vector<CauseWords>& cause_words() {
       {"follows_old",
        "An average moved towards the parameter that the step began with, not to the updated one.",
        ""},
-      {"not_frozen",
-       "The step moved it, and the reference's step leaves it as it was.",
+      {"not_frozen", "The step moved it, and the reference's step leaves it as it was.",
        "the freezing"},
       {"loss_scales",
        "The ranks multiplied their losses by different scales, so that their gradients do not add "
