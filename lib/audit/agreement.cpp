@@ -133,6 +133,17 @@ AuditCheck check_update(const TensorComparison& record) {
   return check;
 }
 
+// A run that changes what the reference leaves alone is not excused by what it says itself.
+optimizer::IsRewritten rewritten_by(const specification::Specification* specification,
+                                    const trace::Manifest& run) {
+  if (specification == nullptr || specification->updates.empty()) {
+    return optimizer::rewritten_in(run);
+  }
+  return [specification](std::uint64_t step, const std::string& parameter) {
+    return specification->is_rewritten(step, parameter);
+  };
+}
+
 }  // namespace
 
 std::string unit_of_audit(const trace::TensorKey& key) {
@@ -151,6 +162,7 @@ std::string unit_of_audit(const trace::TensorKey& key) {
 
 std::vector<TensorComparison> measure_itself(const trace::Source& run,
                                              const comparison::Selection& selection,
+                                             const specification::Specification* specification,
                                              const measure::ExecutionContext& execution,
                                              comparison::Checkpoint* work,
                                              const comparison::WorkDivision& division,
@@ -178,8 +190,8 @@ std::vector<TensorComparison> measure_itself(const trace::Source& run,
   comparison::measure_pairs({run, run, no_noise}, execution, records, hooks);
   comparison::mark_unmeasured(records);
   // Drops the warnings, which are about a comparison's tolerances; each tensor has its own reason.
-  const optimizer::ReplayedUpdates replayed =
-      optimizer::replay_updates(run, run, execution, known, hooks, records);
+  const optimizer::ReplayedUpdates replayed = optimizer::replay_updates(
+      run, run, rewritten_by(specification, run.manifest()), execution, known, hooks, records);
   for (const auto& [i, problem] : replayed.problems) records[i].reason = problem;
   optimizer::judge_masters(run, run, execution, hooks, records);
   return records;

@@ -14,6 +14,7 @@
 #include "comparison/result.h"
 #include "comparison/selection.h"
 #include "measure/backend.h"
+#include "specification/specification.h"
 #include "trace/source.h"
 
 namespace ttrace::audit {
@@ -25,11 +26,13 @@ inline constexpr std::string_view kOptimizerStep = "optimizer step";
 // replicas, its non-finite elements, and the replay of updated parameters. Records that cannot be
 // read are unreadable, those that a rank lacks are missing. `work`: what is measured already, and
 // where measurements are recorded; may be null. Once `stop` is true, records stay as they are and
-// are marked as interrupted.
+// are marked as interrupted. The specification, if any, says which updates are not those of an
+// optimizer alone; where it follows none, the run says it itself.
 std::vector<comparison::TensorComparison> measure_itself(
     const trace::Source& run, const comparison::Selection& selection,
-    const measure::ExecutionContext& execution, comparison::Checkpoint* work = nullptr,
-    const comparison::WorkDivision& division = {}, const std::atomic<bool>* stop = nullptr);
+    const specification::Specification* specification, const measure::ExecutionContext& execution,
+    comparison::Checkpoint* work = nullptr, const comparison::WorkDivision& division = {},
+    const std::atomic<bool>* stop = nullptr);
 
 // Names the unit that stays in one part when an audit is divided: a layer and direction of a
 // micro-batch, whose tensors are computed from each other.

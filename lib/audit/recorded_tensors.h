@@ -18,6 +18,9 @@ class RecordedTensors {
  public:
   explicit RecordedTensors(const trace::Manifest& manifest);
 
+  // Adds what follows from recorded tensors alone. The entry must outlive this.
+  void add(const trace::TensorEntry& entry) { entries_.emplace(entry.key, &entry); }
+
   // The entry of that key, or null.
   const trace::TensorEntry* find(const trace::TensorKey& key) const;
   // The entry of a tensor of the specification in the step and micro-batch of `like`, or null. A

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "specification/evaluate/casts_of_leaves.h"
 #include "specification/evaluate/evaluate.h"
@@ -27,6 +28,7 @@ SpecifiedRun::SpecifiedRun(const trace::Source& run,
       shared_(kMostSharedBytes),
       recorded_(run.manifest()),
       variants_(specification, run.manifest()) {
+  note_norms(specification);
   note_held(specification);
   for (const specification::Specification& variant : specification.variants) note_held(variant);
   for (const specification::Specification& update : specification.updates) note_held(update);
@@ -38,6 +40,41 @@ void SpecifiedRun::note_held(const specification::Specification& specification) 
   for (const trace::TensorEntry& entry : run_.manifest().tensors) {
     if (const auto number = specification.find(entry.key)) held[*number] = 1;
   }
+  for (const auto& [key, norm] : norms_) {
+    if (const auto number = specification.find(key)) held[*number] = 1;
+  }
+}
+
+void SpecifiedRun::note_norms(const specification::Specification& specification) {
+  for (const specification::Specification& update : specification.updates) {
+    for (std::size_t number = 0; number < update.tensors.size(); ++number) {
+      trace::TensorKey key = update.key_of(number);
+      key.step = update.update->step;
+      if (key.kind != trace::Kind::kGradNorm || recorded_.find(key) != nullptr) continue;
+      if (!update.tensors[number].shape.empty()) continue;
+      trace::TensorEntry entry;
+      entry.key = key;
+      entry.dtype = tensor::DType::kFloat32;
+      entry.computed_in = update.tensors[number].dtype;
+      recorded_.add(norms_.emplace(key, std::move(entry)).first->second);
+    }
+  }
+  if (!norms_.empty()) clipping_.emplace(run_, std::vector<comparison::TensorComparison>{});
+}
+
+specification::Value SpecifiedRun::norm_of(const trace::TensorEntry& entry) {
+  const auto part = clipping_->parts().part_of(entry.key.step, entry.key.name);
+  if (!part) {
+    throw base::input_error("nothing says whose gradients the norm ",
+                            base::printable(entry.key.name), " is of");
+  }
+  const optimizer::MainGradientNorm found = clipping_->own_norm(entry.key.step, *part);
+  if (!found.problem.empty()) throw base::input_error(found.problem);
+  if (found.rounding > tensor::epsilon(*entry.computed_in)) {
+    throw base::input_error("a job that adds up the squares of so many gradients in their own ",
+                            "precision may have another norm");
+  }
+  return specification::Value::full({}, found.norm);
 }
 
 const trace::TensorEntry* SpecifiedRun::find(std::size_t number,
@@ -49,7 +86,8 @@ const trace::TensorEntry* SpecifiedRun::find(std::size_t number,
 
 specification::Value SpecifiedRun::value_of(const trace::TensorEntry& entry) {
   if (auto known = values_.find(&entry)) return *std::move(known);
-  specification::Value value = specification::read_value({&run_, &entry});
+  specification::Value value =
+      norms_.contains(entry.key) ? norm_of(entry) : specification::read_value({&run_, &entry});
   values_.add(&entry, value);
   return value;
 }

@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "audit/recorded_tensors.h"
 #include "audit/run_variants.h"
 #include "measure/backend.h"
+#include "optimizer/gradient_norm.h"
 #include "specification/evaluate/shared_values.h"
 #include "specification/evaluate/value_cache.h"
 #include "specification/expression.h"
@@ -55,6 +57,10 @@ class SpecifiedRun {
   ReadExpression read(specification::Expression expression, const trace::TensorKey& key);
 
  private:
+  // Notes the gradient norms that formulas of updates read and the run did not record: they follow
+  // from its main gradients.
+  void note_norms(const specification::Specification& specification);
+  specification::Value norm_of(const trace::TensorEntry& entry);
   void note_held(const specification::Specification& specification);
 
   const trace::Source& run_;
@@ -64,6 +70,8 @@ class SpecifiedRun {
   specification::ValueCache<const trace::TensorEntry*> values_;
   specification::SharedValues shared_;
   RecordedTensors recorded_;
+  std::map<trace::TensorKey, trace::TensorEntry> norms_;  // that were not recorded
+  std::optional<optimizer::Clipping> clipping_;           // where there are any
   RunVariants variants_;
   // For each variant, by number of a tensor: whether some step and micro-batch has it.
   std::map<const specification::Specification*, std::vector<char>> held_;

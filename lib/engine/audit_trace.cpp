@@ -94,8 +94,9 @@ class AuditRun {
 
   // Checks replicas and finite values, and replays updates.
   void measure_itself() {
-    const auto records = audit::measure_itself(run_, options_.selection, options_.execution,
-                                               options_.work, division_, options_.stop);
+    const auto records =
+        audit::measure_itself(run_, options_.selection, specification_, options_.execution,
+                              options_.work, division_, options_.stop);
     const tensor::DType coarsest =
         comparison::coarsest_stored(run_.manifest()).value_or(tensor::DType::kFloat64);
     for (const comparison::TensorComparison& record : records) {

@@ -193,8 +193,9 @@ class CompareRun {
       comparison::check_calibrated_parameters(reference_.manifest(), *options_.calibration,
                                               options_.calibration_file, out_.results);
     }
-    warn(optimizer::replay_updates(reference_, candidate_, options_.execution, work_, hooks_,
-                                   out_.results)
+    warn(optimizer::replay_updates(reference_, candidate_,
+                                   optimizer::rewritten_in(reference_.manifest()),
+                                   options_.execution, work_, hooks_, out_.results)
              .warnings);
     warn(
         optimizer::judge_masters(reference_, candidate_, options_.execution, hooks_, out_.results));

@@ -47,8 +47,8 @@ void LocalChecks::check(const std::set<std::string>& modules, comparison::WorkDi
   const tensor::DType coarsest =
       comparison::coarsest_stored(run_.manifest()).value_or(tensor::DType::kFloat64);
   for (const comparison::TensorComparison& record :
-       audit::measure_itself(run_, selection, options_.execution, work_ ? &*work_ : nullptr,
-                             division_, options_.stop)) {
+       audit::measure_itself(run_, selection, options_.specification, options_.execution,
+                             work_ ? &*work_ : nullptr, division_, options_.stop)) {
     const std::string module = trace::module_of(record.key);
     const bool left_undone = record.skipped == comparison::SkippedFor::kInterruption;
     const bool skipped = record.outcome == judge::Outcome::kSkippedByRule && !left_undone;

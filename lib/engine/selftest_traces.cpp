@@ -201,8 +201,8 @@ SelftestReport selftest_traces(const trace::Source& reference, const trace::Sour
     const judge::Policy no_rules;
     const comparison::Tolerances tolerances(
         reference.manifest(), options.calibration ? options.calibration->rules : no_rules, results);
-    const std::map<std::size_t, optimizer::UpdatePlan> plans =
-        optimizer::plan_replays(reference, candidate, results);
+    const std::map<std::size_t, optimizer::UpdatePlan> plans = optimizer::plan_replays(
+        reference, candidate, optimizer::rewritten_in(reference.manifest()), results);
     const comparison::FaultPlanner planner(candidate, results);
     const comparison::AccumulationError sums(reference, results, *options.execution.backend);
     const optimizer::GradientNormJudge gradient_norms(reference, candidate, results);

@@ -174,6 +174,12 @@ bool Clipping::has_all_gradients(std::uint64_t step, const std::string& part) {
   });
 }
 
+MainGradientNorm Clipping::own_norm(std::uint64_t step, const std::string& part) {
+  const Recorded& known = recorded(step, part);
+  if (!known.problem.empty()) return {0, 0, known.problem, known.unreadable};
+  return gradients_.of(step, part);
+}
+
 Clip Clipping::by_own_norm(std::uint64_t step, const std::string& part, double clip_norm) {
   const MainGradientNorm& own = gradients_.of(step, part);
   if (!own.problem.empty()) return {1, 0, own.problem, own.unreadable};

@@ -76,6 +76,12 @@ class Clipping {
   // gradient is a problem.
   Clip of(std::uint64_t step, const std::string& part, double clip_norm);
 
+  // The norm of a part's main gradients, in place of one that was not recorded. A problem where the
+  // trace lacks some of them. Reads, and throws, as `of` does.
+  MainGradientNorm own_norm(std::uint64_t step, const std::string& part);
+
+  const trace::NormedParts& parts() const { return gradients_.parts(); }
+
  private:
   struct Recorded {
     std::optional<double> norm;  // none without a problem: that of the main gradients stands in

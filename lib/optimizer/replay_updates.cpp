@@ -163,9 +163,6 @@ std::optional<comparison::FinishedReplay> known_replay(comparison::Checkpoint& w
 
 // Why a parameter that no optimizer holds, and that has moved, is left to the other rules.
 constexpr const char* kMovedOtherwise = "no optimizer holds it, and the reference changes it too";
-// The same of one that an optimizer holds: the job clamps, normalises or decays weights by hand.
-constexpr const char* kMovedFurther =
-    "the reference's own update is not what its optimizer makes either";
 
 struct Update {
   const UpdatePlan* plan = nullptr;
@@ -209,8 +206,8 @@ void finish(Update& update, comparison::FinishedReplay finished, comparison::Che
   update.problem = adopt_if_sound(*update.plan, std::move(finished), *update.result);
 }
 
-// Judges the updates that are not as replayed, unless the reference's own are not either: its loop
-// moves parameters itself, as it clamps the weights of a critic or makes a slow copy of others.
+// Judges the updates that are not as replayed. A parameter that no optimizer holds must not move,
+// unless the loop moves it in the reference too, as a slow copy of others.
 void judge_broken(const trace::Source& reference, const trace::Source& candidate,
                   const measure::ExecutionContext& execution,
                   const std::vector<TensorComparison>& results, std::vector<Update>& updates) {
@@ -220,7 +217,8 @@ void judge_broken(const trace::Source& reference, const trace::Source& candidate
     if (!update.broken) continue;
     broken.push_back(&update);
     // A run that is judged by itself is no reference, and nobody moves a number to what is none.
-    const bool may_move = update.broken->measured.total.nonfinite_different == 0;
+    const bool may_move = update.plan->step.hyperparameters.algorithm == Algorithm::kNone &&
+                          update.broken->measured.total.nonfinite_different == 0;
     if (may_move && &reference != &candidate) indices.push_back(index_of(update, results));
   }
   const std::map<std::size_t, UpdatePlan> own = plan_own_replays(reference, results, indices);
@@ -229,8 +227,7 @@ void judge_broken(const trace::Source& reference, const trace::Source& candidate
     const auto plan = own.find(index_of(update, results));
     try {
       if (plan != own.end() && is_broken(plan->second, *execution.backend)) {
-        const bool held = update.plan->step.hyperparameters.algorithm != Algorithm::kNone;
-        update.problem = held ? kMovedFurther : kMovedOtherwise;
+        update.problem = kMovedOtherwise;
         return;
       }
     } catch (const base::InputError&) {
@@ -327,6 +324,7 @@ std::string replay_one(const UpdatePlan& plan, const measure::Backend& backend,
 }
 
 ReplayedUpdates replay_updates(const trace::Source& reference, const trace::Source& candidate,
+                               const IsRewritten& is_rewritten,
                                const measure::ExecutionContext& execution,
                                comparison::Checkpoint& work, const comparison::WorkHooks& hooks,
                                std::vector<TensorComparison>& results) {
@@ -336,7 +334,8 @@ ReplayedUpdates replay_updates(const trace::Source& reference, const trace::Sour
     }
     return {};
   }
-  const std::map<std::size_t, UpdatePlan> plans = plan_replays(reference, candidate, results);
+  const std::map<std::size_t, UpdatePlan> plans =
+      plan_replays(reference, candidate, is_rewritten, results);
   comparison::FinishedChecks checks(candidate);
   std::vector<Update> updates;
   for (const auto& [i, plan] : plans) {

@@ -40,11 +40,12 @@ struct ReplayedUpdates {
 
 // Replaces the measurement of updated parameters that can be replayed by the one against the
 // replayed values, when every record has been measured against the reference; all others stay as
-// they are. Where hyperparameters differ from the reference's, `reason` says so. Replays that
-// `work` knows are not repeated. If `hooks` stop the work, the parameters that are left are marked
-// as interrupted: the other rules are not for them; where a read fails, they are unreadable. The
-// same for every number of threads.
+// they are, and so do those that `is_rewritten`. Where hyperparameters differ from the reference's,
+// `reason` says so. Replays that `work` knows are not repeated. If `hooks` stop the work, the
+// parameters that are left are marked as interrupted: the other rules are not for them; where a
+// read fails, they are unreadable. The same for every number of threads.
 ReplayedUpdates replay_updates(const trace::Source& reference, const trace::Source& candidate,
+                               const IsRewritten& is_rewritten,
                                const measure::ExecutionContext& execution,
                                comparison::Checkpoint& work, const comparison::WorkHooks& hooks,
                                std::vector<comparison::TensorComparison>& results);

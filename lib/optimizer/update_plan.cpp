@@ -105,12 +105,13 @@ class UpdatePlanner {
   // Both sources must outlive the planner.
   UpdatePlanner(const trace::Source& reference, const trace::Source& candidate,
                 const std::vector<comparison::TensorComparison>& results,
-                Gradients gradients = Gradients::kRecorded)
+                IsRewritten is_rewritten = nullptr, Gradients gradients = Gradients::kRecorded)
       : candidate_(candidate),
         reference_(reference.manifest()),
         references_(reference_),
         candidates_(candidate.manifest()),
         clipping_(candidate, results),
+        is_rewritten_(std::move(is_rewritten)),
         zero_gradients_(gradients == Gradients::kZero) {}
 
   // `pair` is a `param_after_step`, made of any stored ones (a map may have renamed, joined or cut
@@ -119,6 +120,10 @@ class UpdatePlanner {
     UpdatePlan plan;
     if (adds_up(*pair.candidate)) {
       plan.problem = "it is the sum of several tensors";
+      return plan;
+    }
+    if (is_rewritten(pair)) {
+      plan.problem = "the reference changes it once more behind its optimizer's step";
       return plan;
     }
     if (only_candidate_has_gradient(pair)) {
@@ -165,6 +170,13 @@ class UpdatePlanner {
   }
 
  private:
+  bool is_rewritten(const comparison::Pair& pair) const {
+    if (!is_rewritten_) return false;
+    return std::ranges::any_of(layout::stored_in(*pair.reference), [this](const auto* entry) {
+      return is_rewritten_(entry->key.step, entry->key.name);
+    });
+  }
+
   std::optional<Hyperparameters> reference_of(const comparison::Pair& pair) const {
     const trace::TensorKey& key = layout::stored_in(*pair.reference).front()->key;
     const OptimizerIndex::Found found = references_.find(key.step, key.name);
@@ -267,10 +279,18 @@ class UpdatePlanner {
   OptimizerIndex references_;
   OptimizerIndex candidates_;
   Clipping clipping_;
+  IsRewritten is_rewritten_;  // by the reference's names; may be empty
   bool zero_gradients_;
 };
 
 }  // namespace
+
+IsRewritten rewritten_in(const trace::Manifest& manifest) {
+  return [&manifest](std::uint64_t step, const std::string& parameter) {
+    const auto found = manifest.run.rewritten.find(step);
+    return found != manifest.run.rewritten.end() && found->second.contains(parameter);
+  };
+}
 
 bool is_measured_update(const comparison::TensorComparison& result) {
   return result.key.kind == trace::Kind::kParamAfterStep && result.comparison && !result.exact;
@@ -279,7 +299,7 @@ bool is_measured_update(const comparison::TensorComparison& result) {
 std::vector<UpdatePlan> plan_with_zero_gradients(
     const trace::Source& run, const std::vector<const trace::TensorEntry*>& updated) {
   if (updated.empty()) return {};
-  UpdatePlanner planner(run, run, {}, UpdatePlanner::Gradients::kZero);
+  UpdatePlanner planner(run, run, {}, nullptr, UpdatePlanner::Gradients::kZero);
   std::vector<UpdatePlan> plans;
   for (const TensorEntry* entry : updated) {
     comparison::Pair pair;
@@ -325,11 +345,11 @@ std::map<std::size_t, UpdatePlan> plan_by_own_settings(
 }
 
 std::map<std::size_t, UpdatePlan> plan_replays(
-    const trace::Source& reference, const trace::Source& candidate,
+    const trace::Source& reference, const trace::Source& candidate, const IsRewritten& is_rewritten,
     const std::vector<comparison::TensorComparison>& results) {
   // The planner's indices of a million tensors take a second.
   if (std::none_of(results.begin(), results.end(), is_measured_update)) return {};
-  UpdatePlanner planner(reference, candidate, results);
+  UpdatePlanner planner(reference, candidate, results, is_rewritten);
   std::map<std::size_t, UpdatePlan> plans;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (is_measured_update(results[i])) plans.emplace(i, planner.plan(results[i]));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -22,12 +23,20 @@ struct UpdatePlan {
   bool unreadable = false;  // a read failed, and the problem says how
 };
 
+// Whether a job that is right changes a parameter once more behind its optimizer's step, as it
+// clamps or decays weights by hand. Such an update is none that the optimizer alone makes.
+using IsRewritten = std::function<bool(std::uint64_t step, const std::string& parameter)>;
+
+// What the run itself says of that. The manifest must outlive the answer.
+IsRewritten rewritten_in(const trace::Manifest& manifest);
+
 // Whether the record is of an updated parameter that was measured.
 bool is_measured_update(const comparison::TensorComparison& result);
 
-// Returns the replay of every measured update, by its index in `results`.
+// Returns the replay of every measured update, by its index in `results`. `is_rewritten` takes the
+// reference's names.
 std::map<std::size_t, UpdatePlan> plan_replays(
-    const trace::Source& reference, const trace::Source& candidate,
+    const trace::Source& reference, const trace::Source& candidate, const IsRewritten& is_rewritten,
     const std::vector<comparison::TensorComparison>& results);
 
 // Returns the replays of the reference's own updates in `which` of the results, by the settings and

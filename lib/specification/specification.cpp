@@ -48,6 +48,14 @@ bool Specification::is_frozen(std::uint64_t step, const std::string& parameter) 
   });
 }
 
+bool Specification::is_rewritten(std::uint64_t step, const std::string& parameter) const {
+  const bool follows = std::ranges::any_of(
+      updates, [&](const Specification& one) { return one.update->step == step; });
+  return std::ranges::any_of(updates, [&](const Specification& one) {
+    return (!follows || one.update->step == step) && one.update->rewritten.contains(parameter);
+  });
+}
+
 std::vector<const Pattern*> Specification::all_patterns() const {
   std::vector<const Pattern*> found;
   for (const Pattern& pattern : patterns) found.push_back(&pattern);

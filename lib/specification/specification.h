@@ -99,6 +99,8 @@ struct SpecifiedUpdate {
   std::map<std::string, Settings> settings;  // by parameter
   // Parameters that the first step trained, and that this one froze.
   std::set<std::string> frozen;
+  // Parameters that the step changed once more behind its optimizers.
+  std::set<std::string> rewritten;
 };
 
 struct Specification {
@@ -129,6 +131,9 @@ struct Specification {
   const std::vector<std::uint32_t>& names_of_value(std::size_t tensor) const;
   // Whether the specification says that the step froze a parameter that the first one trained.
   bool is_frozen(std::uint64_t step, const std::string& parameter) const;
+  // Whether the reference changed a parameter once more behind its optimizer in that step; in any
+  // one, where the specification does not follow the step's updates.
+  bool is_rewritten(std::uint64_t step, const std::string& parameter) const;
   // All patterns, those of variants too.
   std::vector<const Pattern*> all_patterns() const;
   // Key of a tensor, without step, and without micro-batch unless the tensor has one.

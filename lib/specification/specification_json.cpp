@@ -247,7 +247,7 @@ AfterBackward after_backward_from(const JsonCursor& cursor) {
 
 // trained: the parameters that the first step trains.
 SpecifiedUpdate update_from(const JsonCursor& cursor, std::set<std::string> trained) {
-  cursor.allow_keys({"step", "settings", "frozen", "patterns", "tensors"});
+  cursor.allow_keys({"step", "settings", "frozen", "rewritten", "patterns", "tensors"});
   SpecifiedUpdate update;
   update.step = cursor.require("step").as_count();
   for (const JsonCursor& group : cursor.require("settings").items()) {
@@ -269,6 +269,13 @@ SpecifiedUpdate update_from(const JsonCursor& cursor, std::set<std::string> trai
       }
       trained.erase(name.as_string());
       update.frozen.insert(name.as_string());
+    }
+  }
+  if (const auto rewritten = cursor.find("rewritten")) {
+    for (const JsonCursor& name : rewritten->items()) {
+      if (!update.rewritten.insert(name.as_string()).second) {
+        throw name.error("an earlier name is the same");
+      }
     }
   }
   return update;

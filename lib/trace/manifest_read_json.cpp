@@ -105,10 +105,23 @@ ProductFacts products_from(const JsonCursor& object) {
   return {type_of("matmul"), type_of("convolution")};
 }
 
+std::map<std::uint64_t, std::set<std::string>> rewritten_from(const JsonCursor& list) {
+  std::map<std::uint64_t, std::set<std::string>> rewritten;
+  for (const JsonCursor& object : list.items()) {
+    object.allow_keys({"step", "params"});
+    const JsonCursor step = object.require("step");
+    const std::vector<std::string> names = optional_names(object, "params");
+    if (!rewritten.emplace(step.as_count(), std::set(names.begin(), names.end())).second) {
+      throw step.error("an earlier entry has this step");
+    }
+  }
+  return rewritten;
+}
+
 RunFacts run_from(const JsonCursor& object) {
   object.allow_keys({"id", "framework", "model", "precision", "command", "created", "collector",
-                     "products", "noise", "plan", "recorded", "updates_before", "unfinished",
-                     "incomplete", "extra"});
+                     "products", "noise", "plan", "recorded", "updates_before", "rewritten",
+                     "unfinished", "incomplete", "extra"});
   RunFacts run;
   run.id = optional_string(object, "id");
   run.framework = optional_string(object, "framework");
@@ -128,6 +141,7 @@ RunFacts run_from(const JsonCursor& object) {
   if (const auto plan = object.find("plan")) run.plan = plan_from(*plan);
   if (const auto recorded = object.find("recorded")) run.recorded = recorded_from(*recorded);
   if (const auto count = object.find("updates_before")) run.updates_before = count->as_count();
+  if (const auto list = object.find("rewritten")) run.rewritten = rewritten_from(*list);
   if (const auto ranks = object.find("unfinished")) run.unfinished = ascending(*ranks);
   if (const auto list = object.find("incomplete")) run.incomplete = incomplete_from(*list);
   if (const auto extra = object.find("extra")) {

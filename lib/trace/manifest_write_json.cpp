@@ -39,6 +39,9 @@ json run_json(const RunFacts& run) {
   if (run.plan) out["plan"] = {{"digest", run.plan->digest}, {"modules", run.plan->modules}};
   if (run.recorded) out["recorded"] = recorded_json(*run.recorded);
   if (run.updates_before) out["updates_before"] = *run.updates_before;
+  for (const auto& [step, names] : run.rewritten) {
+    out["rewritten"].push_back({{"step", step}, {"params", names}});
+  }
   if (!run.unfinished.empty()) out["unfinished"] = run.unfinished;
   for (const Incomplete& one : run.incomplete) {
     out["incomplete"].push_back(

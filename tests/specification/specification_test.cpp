@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "specification/describe.h"
 #include "specification/expression.h"
 #include "specification/specifications.h"
@@ -153,6 +154,25 @@ TEST_CASE("a step may only have frozen what the first one trains") {
                     Contains("/updates/0/frozen/1"));
   CHECK_THROWS_WITH(parse_specification(with_frozen(R"("b")"), "s.json"),
                     Contains("the first step has no gradient of it"));
+}
+
+TEST_CASE("what the reference changes behind its optimizer is known by step") {
+  const auto update = [](int step, const std::string& names) {
+    return base::concat(R"({"step": )", step, R"(, "settings": [], "rewritten": [)", names,
+                        R"(], "patterns": [], "tensors": []})");
+  };
+  const auto with_updates = [](const std::string& updates) {
+    return base::concat(R"({"schema": "ttrace.specification/1", "patterns": [], "tensors": [], )",
+                        R"("updates": [)", updates, "]}");
+  };
+  const Specification read = parse_specification(
+      with_updates(base::concat(update(3, R"("w")"), ", ", update(4, ""))), "s.json");
+  CHECK(read.is_rewritten(3, "w"));
+  CHECK_FALSE(read.is_rewritten(3, "b"));
+  CHECK_FALSE(read.is_rewritten(4, "w"));
+  CHECK(read.is_rewritten(5, "w"));  // nobody followed that step
+  CHECK_THROWS_WITH(parse_specification(with_updates(update(3, R"("w", "w")")), "s.json"),
+                    Contains("/updates/0/rewritten/1"));
 }
 
 TEST_CASE("more nodes or tensors than the limits are refused before they are read") {

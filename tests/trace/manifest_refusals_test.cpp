@@ -48,6 +48,7 @@ TEST_CASE("what was recorded is said in known words") {
   refuse(run(R"("products": {"attention": "tf32"})"), "/run/products/attention", "unknown key");
   refuse(manifest_of(tensor_text(R"("dtype": "tf32", "shape": [2])")), "/tensors/0/dtype",
          "unknown dtype \"tf32\"");
+  refuse(run(R"("rewritten": [{"step": 1}, {"step": 1}])"), "/run/rewritten/1/step", "earlier");
   refuse(run(R"("unfinished": [3, 2])"), "/run/unfinished", "2 stands after 3");
   refuse(run(R"("incomplete": [{"tensors": "*", "ranks": [1, 0], "reason": ""}])"),
          "/run/incomplete/0/ranks", "0 stands after 1");

@@ -1,5 +1,7 @@
 #include "trace/manifest.h"
 
+#include <set>
+
 #include "base/refusal.h"
 #include "trace/manifest_texts.h"
 
@@ -87,7 +89,9 @@ TEST_CASE("every member of a manifest survives being written") {
     "run": {"id": "f00d", "framework": "f", "model": "größe \"x\"", "precision": "p", "command": "a\nb",
             "created": "c", "collector": "d", "extra": {"z": [1, {"y": null}], "a": 0.1},
             "recorded": {"kinds": ["output", "main_grad"], "modules": ["layers.*"], "steps": [0, 7]},
-            "unfinished": [0, 5], "updates_before": 3, "products": {"matmul": "tf32", "convolution": "tf32"},
+            "unfinished": [0, 5], "updates_before": 3,
+            "rewritten": [{"step": 1, "params": ["b", "a"]}],
+            "products": {"matmul": "tf32", "convolution": "tf32"},
             "noise": {"seed": 18446744073709551615, "epsilon": 1e-7, "at": "emb"},
             "plan": {"digest": ")" +
                            std::string(60, '0') + R"(1a2f", "modules": ["a", "b.*"]}},
@@ -122,6 +126,7 @@ TEST_CASE("every member of a manifest survives being written") {
   CHECK(*again.run.recorded ==
         Recorded{{Kind::kOutput, Kind::kMainGrad}, std::vector<std::string>{"layers.*"}, {0, 7}});
   CHECK(again.run.updates_before == 3);
+  CHECK(again.run.rewritten.at(1) == std::set<std::string>{"a", "b"});
   CHECK(again.run.unfinished == std::vector<std::uint64_t>{0, 5});
   CHECK(again.run.model == "größe \"x\"");
   CHECK(again.run.command == "a\nb");

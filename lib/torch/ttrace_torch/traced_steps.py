@@ -116,6 +116,7 @@ class TracedSteps:
             step.clipping = Clipping(
                 job.names.parameters,
                 lambda names: self.updates.record_before_clipping(step, names),
+                job.reference.note_norm,
                 isinstance(job.optimizer, list),
             )
             stack.enter_context(step.clipping.followed())
@@ -258,6 +259,10 @@ class TracedSteps:
                 "is recorded; to trace an evaluation, turn them off before the step begins"
             )
         self._facts["incomplete"] = self._problems.entries()
+        rewritten = self.updates.rewritten()
+        if rewritten:
+            found = {"step": step.number, "params": rewritten}
+            self._facts["rewritten"] = [*self._facts.get("rewritten", []), found]
         turns, held = self._turns.final(), numbers_of_held(step)
         numbers: dict[int, int | None] = {**turns}
         numbers.update((of, n if n is None else turns.get(n, n)) for of, n in held.items())
@@ -267,7 +272,7 @@ class TracedSteps:
         # The specification comes after the trace: if it fails, the trace is not lost.
         limit = step.clipping.limit() if step.clipping is not None else None
         clip_norm = step.clip_norm if step.clip_norm is not None else limit
-        self._job.reference.finish(clip_norm, step.number, step.optimizer)
+        self._job.reference.finish(clip_norm, step.number, step.optimizer, rewritten)
 
     def _note_products(self, step: Step) -> None:
         precision = step.recorder.precision

@@ -19,6 +19,7 @@ from ttrace_torch.frameworks.framework import Watch
 from ttrace_torch.job import TracedJob
 from ttrace_torch.kept import KeptState
 from ttrace_torch.optimizer.masters import is_copy
+from ttrace_torch.optimizer.rewritten import RewrittenParameters
 from ttrace_torch.optimizer.several import OptimizersWatch
 from ttrace_torch.optimizer.watch import OptimizerWatch
 
@@ -59,6 +60,7 @@ class TracedUpdates:
         self._job = job
         self._problems = problems
         self._kept = kept
+        self._rewritten = RewrittenParameters()
 
     def scales(self) -> dict[str, float]:
         """Kind -> factor that its tensors must be multiplied by, with that of a GradScaler and that
@@ -71,6 +73,10 @@ class TracedUpdates:
             for kind in _RAW:
                 scales[kind] = scales.get(kind, 1.0) / scaler.scale()
         return scales
+
+    def rewritten(self) -> list[str]:
+        """The parameters that the step has changed once more behind its optimizer's step."""
+        return sorted(self._rewritten.names)
 
     def count(self) -> int:
         """How many updates the optimizer has made, traced or not; of several, the one that has made
@@ -86,6 +92,10 @@ class TracedUpdates:
         names = self._job.names
         held = None if part is None else (part.held(names) or set()) & set(names.parameters)
         self._job.reference.end_update(held)
+        if not step.recorder.wants("param_after_step"):
+            return
+        for name in names.parameters if held is None else held:
+            self._rewritten.note(name, names.parameters[name])
 
     @without_collection()
     def record_parameters(
@@ -100,6 +110,8 @@ class TracedUpdates:
         instead: name -> tensor that is recorded in the place of the framework's.
         """
         job = self._job
+        if kind == "param":
+            self._rewritten.begin()
         for name, parameter in job.names.parameters.items():
             if name not in job.selection.parameters or (names is not None and name not in names):
                 continue
@@ -112,6 +124,8 @@ class TracedUpdates:
             except Exception as error:
                 step.recorder.leave_out(key, error)
                 continue
+            if kind == "param_after_step":
+                self._rewritten.compare(name, parameter)
             if tensor is not None:
                 step.recorder.add(key, tensor, placements)
             if kind == "param":

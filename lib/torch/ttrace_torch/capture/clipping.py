@@ -59,6 +59,7 @@ class Clipping:
 
     parameters: those of the job, by name.
     before: called before the gradients of these parameters are clipped.
+    limited: called before gradients are clipped by an L2 norm, with its name and the norm.
     in_turns: whether several optimizers may make their steps one after the other, so that
         parameters without a gradient may get one later in the step.
     """
@@ -67,11 +68,13 @@ class Clipping:
         self,
         parameters: Mapping[str, torch.Tensor],
         before: Callable[[Set[str]], None],
+        limited: Callable[[str, Any], None],
         in_turns: bool = False,
     ) -> None:
         self._parameters = parameters
         self._in_turns = in_turns
         self._before = before
+        self._limited = limited
         self._norm_type: Any = 2.0
         # The norm that torch's function made last, and of how many gradients.
         self._norm: Any = None
@@ -206,6 +209,8 @@ class Clipping:
         if last is None or norm is None or last.norm is not norm:
             clip = self._add(names, limit, norm)
             clip.alone = norm is self._norm and self._gradients == self._count(names)
+            if limit is not None and clip.alone:
+                self._limited(clip.name, norm)
             return
         # Several calls clip by one norm.
         self.clips.pop()

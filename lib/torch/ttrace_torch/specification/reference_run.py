@@ -142,6 +142,15 @@ class ReferenceRun:
         if self._follows():
             self._updates.begin(settings, changed)
 
+    def note_norm(self, name: str, norm: Any) -> None:
+        """Notes the norm that gradients, which were recorded, are about to be clipped by."""
+        if not self._follows() or not isinstance(norm, torch.Tensor):
+            return
+        try:
+            self._updates.note_norm(name, norm)
+        except Exception as error:
+            self._updates.give_up(error)
+
     def end_update(self, names: Iterable[str] | None) -> None:
         """Notes that an optimizer has made its step. Of several, `names` are the parameters that it
         has updated: the step goes on, and what is computed from now on follows from their new
@@ -157,10 +166,17 @@ class ReferenceRun:
             self._fail(error)
 
     def finish(
-        self, clip_norm: float | None, step: int, settings: Sequence[Mapping[str, Any]]
+        self,
+        clip_norm: float | None,
+        step: int,
+        settings: Sequence[Mapping[str, Any]],
+        rewritten: Sequence[str],
     ) -> None:
-        """Writes the specification of a step that has ended. settings: the manifest's entries of
-        its optimizers."""
+        """Writes the specification of a step that has ended.
+
+        settings: the manifest's entries of its optimizers.
+        rewritten: the parameters that it has changed once more behind them.
+        """
         is_new = self.waits
         if is_new:
             try:
@@ -173,7 +189,7 @@ class ReferenceRun:
             return
         if self._follows():
             try:
-                is_new |= self._updates.finish(step, settings)
+                is_new |= self._updates.finish(step, settings, rewritten)
             except Exception as error:
                 self._updates.give_up(error)
         if not is_new:

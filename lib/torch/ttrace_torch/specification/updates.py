@@ -19,7 +19,7 @@ from ttrace_torch.capture.recorder import describe
 from ttrace_torch.capture.records import Key
 from ttrace_torch.layout.dtensor import storage_of
 from ttrace_torch.specification.document import cut_of
-from ttrace_torch.specification.graph import Value, depends_on_leaves
+from ttrace_torch.specification.graph import Node, Value, depends_on_leaves
 from ttrace_torch.specification.marks import NUMBER, Mark, Place
 from ttrace_torch.specification.recorder import OperationRecorder
 from ttrace_torch.specification.slicing import Slicer
@@ -31,6 +31,9 @@ _LEFT = frozenset({"param_after_step", "buffer_after_step"})
 _OF_FORWARD = frozenset({"input", "output", "loss", "scalar", "index"})
 # The types of the manifest's optimizers whose rule readers know.
 _KNOWN = frozenset({"sgd", "adam", "adamw"})
+# A norm of gradients that the trace lacks is taken from the recorded gradients, where a job adds
+# their squares in an order and precision of its own: it is right to the rounding of such a type.
+_TYPES_OF_NORMS = {"float64": "float16", "float32": "float16"}
 # The most steps that are followed; readers accept no more.
 MOST_STEPS = 16
 
@@ -77,6 +80,10 @@ class Updates:
         self._before: dict[str, torch.Tensor] = {}
         # Whether an optimizer made its step by a rule that readers do not know.
         self._followed = False
+        # Whether the one that makes its step now has a rule that they know.
+        self._is_known = False
+        # What such a one has left in a parameter: a leaf, and the value that it stands for.
+        self._set_apart: dict[str, tuple[Value, Value]] = {}
 
     def give_up(self, error: Exception) -> None:
         """Follows nothing any more."""
@@ -127,7 +134,16 @@ class Updates:
         place: Place = (key.kind, key.name, key.call)
         if key.microbatch is not None:
             place = (*place, key.microbatch)
-        self._found.setdefault(place, mark)
+        noted = self._found.get(place)
+        if noted is None or (key.kind == "grad_norm" and noted.value == value):
+            self._found[place] = mark
+
+    def note_norm(self, name: str, norm: torch.Tensor) -> None:
+        """Notes the norm that gradients are about to be clipped by. The trace has it only if the
+        job tells it."""
+        leaf = self.recorder.set_apart(norm)[0]
+        dtype = _TYPES_OF_NORMS.get(leaf.dtype, "bfloat16")
+        self._found["grad_norm", name, 0] = Mark(leaf, object(), dtype, leaf.shape)
 
     def begin(self, settings: Sequence[Mapping[str, Any]], changed: bool) -> None:
         """Notes that an optimizer begins its step.
@@ -135,10 +151,8 @@ class Updates:
         settings: the manifest's entries of it.
         changed: whether its gradients were changed in a way that no replay knows.
         """
-        if not changed and all(one.get("type") in _KNOWN for one in settings):
-            self.recorder.paused = True
-            return
-        self._followed = True
+        self._is_known = not changed and all(one.get("type") in _KNOWN for one in settings)
+        self._followed |= not self._is_known
         self.recorder.paused = False
         # Numbers that it makes and reads are of this very step.
         self.recorder.of_step = True
@@ -147,23 +161,34 @@ class Updates:
         """Notes that an optimizer has made its step. names: the parameters that it has updated;
         None for all."""
         recorder = self.recorder
-        if recorder.paused:
-            for name, parameter in self._names.parameters.items():
-                if names is None or name in names:
-                    recorder.storages.forget(storage_of(parameter))
-        recorder.paused, recorder.of_step = False, False
+        recorder.of_step = False
+        if not self._is_known:
+            return
+        for name, parameter in self._names.parameters.items():
+            if names is not None and name not in names:
+                continue
+            try:
+                self._set_apart[name] = recorder.set_apart(parameter)
+            except (NotImplementedError, RuntimeError):  # it has no storage
+                recorder.storages.forget(storage_of(parameter))
 
-    def finish(self, step: int, settings: Sequence[Mapping[str, Any]]) -> bool:
+    def finish(
+        self, step: int, settings: Sequence[Mapping[str, Any]], rewritten: Sequence[str]
+    ) -> bool:
         """Adds the settings and formulas of the step, which has ended. Returns whether it has any.
 
         settings: the manifest's entries of its optimizers, as they are now: how gradients were
-        clipped is known.
+            clipped is known.
+        rewritten: the parameters that the step has changed once more behind its optimizers.
         """
         leaves_state = any(place[0] == "buffer_after_step" for place in self._found)
-        has_formulas = self._followed or leaves_state
+        has_formulas = self._followed or leaves_state or bool(rewritten)
         entry = {"step": step, "settings": [_settings(one) for one in settings]}
         if frozen := self._frozen():
             entry["frozen"] = frozen
+        if rewritten:
+            entry["rewritten"] = list(rewritten)
+            self._join(rewritten)
         slicer = Slicer(self.recorder.graph)
         if has_formulas:
             self._note_numbers()
@@ -192,6 +217,13 @@ class Updates:
         if self._trained is None:
             self._trained = frozenset(self._with_gradient)
         return sorted(self._unmoved - self._with_gradient)
+
+    def _join(self, names: Iterable[str]) -> None:
+        """Lets what was made of the updates of these parameters follow from what the optimizer
+        read: the trace has no tensor in between."""
+        graph = self.recorder.graph
+        for leaf, value in (self._set_apart[name] for name in names if name in self._set_apart):
+            graph.nodes[leaf.id] = Node("cast", (value.id,), (), leaf.dtype, leaf.shape)
 
     def _note_numbers(self) -> None:
         """Notes the numbers that an optimizer has read and that depend on the run, such as a norm

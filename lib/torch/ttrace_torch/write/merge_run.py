@@ -85,6 +85,9 @@ def merge_runs(parts: Mapping[int, Mapping[str, Any]]) -> dict[str, Any] | None:
     counts = [run["updates_before"] for run in runs if "updates_before" in run]
     if counts:
         whole["updates_before"] = max(counts)
+    rewritten = _merge_rewritten(runs)
+    if rewritten:
+        whole["rewritten"] = rewritten
     unfinished = {rank for run in runs for rank in run.get("unfinished", [])}
     if unfinished:
         whole["unfinished"] = sorted(unfinished)
@@ -101,6 +104,15 @@ def _merge_incomplete(runs: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
         {"tensors": tensors, "ranks": sorted(ranks[tensors, reason]), "reason": reason}
         for tensors, reason in sorted(ranks)
     ]
+
+
+def _merge_rewritten(runs: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The parameters that any rank has changed behind its optimizer's step, by step."""
+    names: dict[int, set[str]] = {}
+    for run in runs:
+        for entry in run.get("rewritten", []):
+            names.setdefault(entry["step"], set()).update(entry["params"])
+    return [{"step": step, "params": sorted(names[step])} for step in sorted(names)]
 
 
 def _merge_recorded(requested: list[dict[str, Any]]) -> dict[str, Any]:

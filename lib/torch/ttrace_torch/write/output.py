@@ -156,8 +156,8 @@ class Output:
     ) -> None:
         """Ends a step, and commits all its records.
 
-        facts: the manifest's `modules` and what `run` says of `products`, `noise`, `plan` and
-            `incomplete`, as far as they are known.
+        facts: the manifest's `modules` and what `run` says of `products`, `noise`, `plan`,
+            `rewritten` and `incomplete`, as far as they are known.
         numbers: provisional number -> final number of a micro-batch; None for the step.
         """
         self._facts.update(facts)
@@ -290,7 +290,7 @@ class Output:
             run["incomplete"] = self._facts["incomplete"]
         if unfinished:
             run["unfinished"] = [self.rank]
-        for fact in ("products", "noise", "plan", "updates_before"):
+        for fact in ("products", "noise", "plan", "updates_before", "rewritten"):
             if self._facts.get(fact) is not None:
                 run[fact] = self._facts[fact]
         head: dict[str, Any] = {
