@@ -60,6 +60,13 @@ const std::vector<SentenceTemplate>& sentence_templates() {
       {"not_frozen",
        "{whose} {members?was|were} moved by a step in which the reference leaves "
        "{members?it|them} as {members?it was|they were}[, {place}]"},
+      {"untied",
+       "{whose} {members?lacks that|lack those} of {lacks}, which {members?is a parameter|are "
+       "parameters} of {members?its|their} own in the candidate, and tied in the reference[, "
+       "{place}]"},
+      {"untied",
+       "{whose} {members?contains that|contain those} of {holds}, which the candidate ties to "
+       "{members?it|them}, and the reference does not[, {place}]"},
       {"loss_scales",
        "{whose} {members?was|were} made at different loss scales: {scales}[, {place}]"},
       {"stale_master",

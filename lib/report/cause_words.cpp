@@ -54,6 +54,9 @@ const std::vector<CauseWords>& cause_words() {
        ""},
       {"not_frozen", "The step moved it, and the reference's step leaves it as it was.",
        "the freezing"},
+      {"untied",
+       "Two names share one parameter in one run, and have a parameter each in the other.",
+       "the tying of weights"},
       {"loss_scales",
        "The ranks multiplied their losses by different scales, so that their gradients do not add "
        "up.",

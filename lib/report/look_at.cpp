@@ -75,6 +75,10 @@ const std::vector<LookAt>& look_at_lines() {
        "what writes it in this step: a module that is in eval() there, an average that has its "
        "turn later",
        "", "", Needs::kNothing},
+      {"untied", std::nullopt, "", "*",
+       "what ties the weights, such as tie_weights(): it has to run behind a load that gives every "
+       "name a tensor of its own (assign=True), and behind sharding",
+       "pytorch 188346", "", Needs::kNothing},
       {"loss_scales", Phase::kSynchronisation, "", "*",
        "whether every rank loads the state of its GradScaler", "", "", Needs::kNothing},
       {"stale_master", Phase::kOptimizer, "", "*",

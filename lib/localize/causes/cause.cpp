@@ -119,6 +119,8 @@ std::vector<Cause> find_causes(const Case& the_case) {
   // Nought times the reference is what find_zeroed names, and says where.
   const bool zero = !the_case.exact && the_case.measurement->total.sum_c2 == 0;
   if (!the_case.exact) ask({find_missing_reduction}, the_case, causes);
+  if (the_case.may_read && !zero) ask({find_untied}, the_case, causes);
+  if (!causes.empty() && causes.front().name == "untied") return causes;
   if (!the_case.exact && !zero) {
     // A step says more than the parameter that it leaves.
     std::vector<Cause> of_step;

@@ -146,6 +146,10 @@ std::vector<Cause> find_follows_old(const Case& the_case);
 // and the reference's step leaves it as it was.
 std::vector<Cause> find_not_frozen(const Case& the_case);
 
+// The gradient of a parameter is that of the reference without, or with, the gradient of another
+// name: one of the runs has one parameter where the other has two. Reads three whole tensors.
+std::vector<Cause> find_untied(const Case& the_case);
+
 // The copies of a main gradient differ, and the ranks' raw gradients were recorded at different
 // loss scales.
 std::vector<Cause> find_loss_scales(const Case& the_case);
