@@ -40,6 +40,7 @@ std::vector<UnusedParameter> unused_parameters(const trace::Manifest& manifest,
   std::vector<UnusedParameter> unused;
   for (AuditedTensor& tensor : tensors) {
     if (tensor.key.kind != Kind::kParamAfterStep || !tensor.norm) continue;
+    if (specification.is_rewritten(tensor.key.step, tensor.key.name)) continue;
     const bool frozen = specification.is_frozen(tensor.key.step, tensor.key.name);
     const bool is_judged = std::any_of(tensor.checks.begin(), tensor.checks.end(), judges_value);
     if (!frozen && (is_judged || trained.contains(tensor.key.name) ||
@@ -192,7 +193,11 @@ void check_unused_parameters(const trace::Source& run,
   execution.parallel_for(unused.size(), [&](std::size_t i) {
     AuditedTensor& tensor = *unused[i].tensor;
     try {
-      tensor.checks.push_back(check_unused(run, unused[i], plans[i], *execution.backend));
+      AuditCheck check = check_unused(run, unused[i], plans[i], *execution.backend);
+      if (unused[i].frozen && check.result == CheckResult::kInconsistent) {
+        tensor.causes = {answer::cause_of("not_frozen", "", {check.reason, {}}, 0)};
+      }
+      tensor.checks.push_back(std::move(check));
       tensor.reason.clear();
     } catch (const base::InputError& error) {
       tensor.reason = error.what();

@@ -76,7 +76,10 @@ std::string UpdateFormulas::why_not(const trace::TensorKey& key) const {
   if (key.kind == Kind::kBufferAfterStep) return "";
   const auto specified = of_step.update->settings.find(key.name);
   const auto group = groups_.find({key.step, key.name});
-  if (specified == of_step.update->settings.end() || group == groups_.end()) {
+  const bool has_settings = specified != of_step.update->settings.end();
+  const bool by_hand = of_step.update->rewritten.contains(key.name);
+  if (by_hand && !has_settings && group == groups_.end()) return "";
+  if (!has_settings || group == groups_.end()) {
     return render({"no optimizer updated it, in the specification or in this run", {}});
   }
   if (group->second->type != specified->second.type ||
@@ -87,8 +90,11 @@ std::string UpdateFormulas::why_not(const trace::TensorKey& key) const {
     const specification::SpecifiedTensor& one = of_step.tensors[input];
     return one.kind == Kind::kMainGrad && one.name == key.name;
   });
-  return reads_gradient ? ""
-                        : render({"its formula in the specification reads no gradient of it", {}});
+  trace::TensorKey gradient = key;
+  gradient.kind = Kind::kMainGrad;
+  return reads_gradient || (by_hand && !of_step.find(gradient))
+             ? ""
+             : render({"its formula in the specification reads no gradient of it", {}});
 }
 
 }  // namespace ttrace::audit

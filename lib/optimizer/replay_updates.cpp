@@ -141,14 +141,6 @@ comparison::FinishedReplay replayed(const UpdatePlan& plan, const measure::Backe
   return work.finish();
 }
 
-// Whether the update can be replayed and is something else. What nobody can judge, by underflow, is
-// not broken. Throws an input error if something cannot be read.
-bool is_broken(const UpdatePlan& plan, const measure::Backend& backend) {
-  if (!plan.problem.empty()) return false;
-  const comparison::FinishedReplay finished = replayed(plan, backend);
-  return finished.problem.empty() && !is_healthy(finished.measured);
-}
-
 // Returns the finished replay of the pair, if the gradients were clipped by the same factor.
 std::optional<comparison::FinishedReplay> known_replay(comparison::Checkpoint& work,
                                                        comparison::FinishedChecks& checks,
@@ -161,16 +153,11 @@ std::optional<comparison::FinishedReplay> known_replay(comparison::Checkpoint& w
   return known;
 }
 
-// Why a parameter that no optimizer holds, and that has moved, is left to the other rules.
-constexpr const char* kMovedOtherwise = "no optimizer holds it, and the reference changes it too";
-
 struct Update {
   const UpdatePlan* plan = nullptr;
   TensorComparison* result = nullptr;
   std::optional<comparison::FinishedReplay> known;
   std::string problem;
-  std::optional<comparison::FinishedReplay> broken =
-      std::nullopt;                  // until the reference's is known
   std::unique_ptr<UpdateWork> work;  // while it is replayed
 };
 
@@ -199,43 +186,7 @@ void finish(Update& update, comparison::FinishedReplay finished, comparison::Che
     const comparison::Finished entry{update.result->key, finished};
     update.known ? work.record_again(entry) : work.record(entry);
   }
-  if (finished.problem.empty() && !is_healthy(finished.measured)) {
-    update.broken = std::move(finished);
-    return;
-  }
   update.problem = adopt_if_sound(*update.plan, std::move(finished), *update.result);
-}
-
-// Judges the updates that are not as replayed. A parameter that no optimizer holds must not move,
-// unless the loop moves it in the reference too, as a slow copy of others.
-void judge_broken(const trace::Source& reference, const trace::Source& candidate,
-                  const measure::ExecutionContext& execution,
-                  const std::vector<TensorComparison>& results, std::vector<Update>& updates) {
-  std::vector<Update*> broken;
-  std::vector<std::size_t> indices;
-  for (Update& update : updates) {
-    if (!update.broken) continue;
-    broken.push_back(&update);
-    // A run that is judged by itself is no reference, and nobody moves a number to what is none.
-    const bool may_move = update.plan->step.hyperparameters.algorithm == Algorithm::kNone &&
-                          update.broken->measured.total.nonfinite_different == 0;
-    if (may_move && &reference != &candidate) indices.push_back(index_of(update, results));
-  }
-  const std::map<std::size_t, UpdatePlan> own = plan_own_replays(reference, results, indices);
-  execution.parallel_for(broken.size(), [&](std::size_t b) {
-    Update& update = *broken[b];
-    const auto plan = own.find(index_of(update, results));
-    try {
-      if (plan != own.end() && is_broken(plan->second, *execution.backend)) {
-        update.problem = kMovedOtherwise;
-        return;
-      }
-    } catch (const base::InputError&) {
-      // The reference's part of the comparison says so.
-    }
-    update.problem =
-        adopt_if_sound(*update.plan, *std::exchange(update.broken, std::nullopt), *update.result);
-  });
 }
 
 // Marks the updates that the optimizer makes with the run's own settings, where these are not the
@@ -339,8 +290,8 @@ ReplayedUpdates replay_updates(const trace::Source& reference, const trace::Sour
   comparison::FinishedChecks checks(candidate);
   std::vector<Update> updates;
   for (const auto& [i, plan] : plans) {
-    updates.push_back({&plan, &results[i], known_replay(work, checks, results[i], plan),
-                       plan.problem, std::nullopt, nullptr});
+    updates.push_back(
+        {&plan, &results[i], known_replay(work, checks, results[i], plan), plan.problem, nullptr});
   }
   for (Update& update : updates) {
     if (update.plan->unreadable) {
@@ -355,7 +306,6 @@ ReplayedUpdates replay_updates(const trace::Source& reference, const trace::Sour
   }
   replay_all(updates, execution, work, hooks);
   replay_all(updates, execution, work, hooks);  // those that are to be repeated
-  judge_broken(reference, candidate, execution, results, updates);
   find_consequences(candidate, execution, results, updates);
   for (Update& update : updates) {
     if (update.work) {

@@ -123,7 +123,7 @@ class UpdatePlanner {
       return plan;
     }
     if (is_rewritten(pair)) {
-      plan.problem = "the reference changes it once more behind its optimizer's step";
+      plan.problem = "the reference changes it by hand";
       return plan;
     }
     if (only_candidate_has_gradient(pair)) {
@@ -311,37 +311,20 @@ std::vector<UpdatePlan> plan_with_zero_gradients(
   return plans;
 }
 
-namespace {
-
-// By the settings and values of one run, whose side of a pair `view` is.
-std::map<std::size_t, UpdatePlan> plan_alone(
-    const trace::Source& run, const std::vector<comparison::TensorComparison>& results,
-    const std::vector<std::size_t>& which, layout::ViewPtr comparison::Pair::*view) {
+std::map<std::size_t, UpdatePlan> plan_by_own_settings(
+    const trace::Source& candidate, const std::vector<comparison::TensorComparison>& results,
+    const std::vector<std::size_t>& which) {
   if (which.empty()) return {};
-  UpdatePlanner planner(run, run, {});
+  UpdatePlanner planner(candidate, candidate, {});
   std::map<std::size_t, UpdatePlan> plans;
   for (const std::size_t i : which) {
     comparison::Pair pair;
     pair.key = results[i].key;
-    pair.reference = results[i].*view;
-    pair.candidate = results[i].*view;
+    pair.reference = results[i].candidate;
+    pair.candidate = results[i].candidate;
     plans.emplace(i, planner.plan(pair));
   }
   return plans;
-}
-
-}  // namespace
-
-std::map<std::size_t, UpdatePlan> plan_own_replays(
-    const trace::Source& reference, const std::vector<comparison::TensorComparison>& results,
-    const std::vector<std::size_t>& which) {
-  return plan_alone(reference, results, which, &comparison::Pair::reference);
-}
-
-std::map<std::size_t, UpdatePlan> plan_by_own_settings(
-    const trace::Source& candidate, const std::vector<comparison::TensorComparison>& results,
-    const std::vector<std::size_t>& which) {
-  return plan_alone(candidate, results, which, &comparison::Pair::candidate);
 }
 
 std::map<std::size_t, UpdatePlan> plan_replays(

@@ -23,8 +23,9 @@ struct UpdatePlan {
   bool unreadable = false;  // a read failed, and the problem says how
 };
 
-// Whether a job that is right changes a parameter once more behind its optimizer's step, as it
-// clamps or decays weights by hand. Such an update is none that the optimizer alone makes.
+// Whether a job that is right changes a parameter by hand: behind its optimizer's step, as it
+// clamps or decays weights, or one that no optimizer trains, as a slow copy of others. Such an
+// update is none that the optimizer alone makes.
 using IsRewritten = std::function<bool(std::uint64_t step, const std::string& parameter)>;
 
 // What the run itself says of that. The manifest must outlive the answer.
@@ -38,12 +39,6 @@ bool is_measured_update(const comparison::TensorComparison& result);
 std::map<std::size_t, UpdatePlan> plan_replays(
     const trace::Source& reference, const trace::Source& candidate, const IsRewritten& is_rewritten,
     const std::vector<comparison::TensorComparison>& results);
-
-// Returns the replays of the reference's own updates in `which` of the results, by the settings and
-// values that it recorded itself.
-std::map<std::size_t, UpdatePlan> plan_own_replays(
-    const trace::Source& reference, const std::vector<comparison::TensorComparison>& results,
-    const std::vector<std::size_t>& which);
 
 // Returns the replays of the candidate's updates in `which` of the results with its own settings,
 // whatever the reference's are.

@@ -99,7 +99,7 @@ struct SpecifiedUpdate {
   std::map<std::string, Settings> settings;  // by parameter
   // Parameters that the first step trained, and that this one froze.
   std::set<std::string> frozen;
-  // Parameters that the step changed once more behind its optimizers.
+  // Parameters that the step changed by hand, behind its optimizers or without any.
   std::set<std::string> rewritten;
 };
 
@@ -131,8 +131,8 @@ struct Specification {
   const std::vector<std::uint32_t>& names_of_value(std::size_t tensor) const;
   // Whether the specification says that the step froze a parameter that the first one trained.
   bool is_frozen(std::uint64_t step, const std::string& parameter) const;
-  // Whether the reference changed a parameter once more behind its optimizer in that step; in any
-  // one, where the specification does not follow the step's updates.
+  // Whether the reference changed a parameter by hand in that step; in any one, where the
+  // specification does not follow the step's updates.
   bool is_rewritten(std::uint64_t step, const std::string& parameter) const;
   // All patterns, those of variants too.
   std::vector<const Pattern*> all_patterns() const;

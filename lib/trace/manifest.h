@@ -83,7 +83,7 @@ struct RunFacts {
   std::optional<Recorded> recorded;
   // How many updates its process had made when the first recorded step began.
   std::optional<std::uint64_t> updates_before;
-  // By step: the parameters that the job changed once more behind its optimizer's step.
+  // By step: the parameters that the job changed by hand.
   std::map<std::uint64_t, std::set<std::string>> rewritten;
   std::vector<std::uint64_t> unfinished;  // ranks that did not close their files, ascending
   std::vector<Incomplete> incomplete;

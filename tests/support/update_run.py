@@ -48,10 +48,12 @@ class Fault:
 
 @dataclass
 class Recorded:
-    """Tensors by (step, kind, name), and the manifest's optimizer entries."""
+    """Tensors by (step, kind, name), the manifest's optimizer entries, and the parameters that it
+    says the first step has changed by hand."""
 
     tensors: dict[tuple[int, str, str], torch.Tensor]
     optimizer: list[dict]
+    rewritten: list[str] = field(default_factory=list)
 
 
 def make_optimizer(case: Case, params: dict[str, torch.Tensor]) -> torch.optim.Optimizer:
@@ -164,6 +166,7 @@ def write(path: Path, recorded: Recorded, *, zero: int = 1) -> Path:
             "schema": "ttrace.manifest/2",
             "meshes": {"": {"axes": axes}},
             "tensors": [entry for entry, _ in tensors],
+            "run": {"rewritten": [{"step": 0, "params": recorded.rewritten}]},
             "optimizer": recorded.optimizer,
         }
     )

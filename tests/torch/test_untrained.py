@@ -103,8 +103,8 @@ def test_a_parameter_that_should_be_frozen_and_moves_is_named(tmp_path, fault):
         assert "the update of second.weight in step 1 was moved by a step in which" in first
     assert audited.returncode == DIVERGED
     first = audited.stdout.splitlines()[0]
-    assert "update of second.weight in step 1: 64 of 64 elements have moved, although" in first
-    assert "the reference froze the parameter" in first
+    assert "the update of second.weight in step 1 was moved by a step in which the" in first
+    assert "64 of 64 elements have moved, although the reference froze the" in audited.stdout
 
 
 @pytest.mark.parametrize("given", [{}, {"clips": True}, {"steps": [1]}], ids=str)
@@ -126,7 +126,7 @@ def test_a_parameter_that_the_reference_moves_by_hand_may_move_alike(tmp_path, f
     compared, audited = answers(tmp_path, fault, reference="shrinks")
     if fault == "shrinks":
         assert compared.returncode == MATCH, compared.stdout
-        assert "once more behind its optimizer's step (2)" in compared.stderr
+        assert "the reference changes it by hand (2)" in compared.stderr
     else:
         assert compared.returncode == DIVERGED, compared.stdout
         assert "second.weight" in compared.stdout.splitlines()[0]

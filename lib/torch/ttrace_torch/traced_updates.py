@@ -75,8 +75,17 @@ class TracedUpdates:
         return scales
 
     def rewritten(self) -> list[str]:
-        """The parameters that the step has changed once more behind its optimizer's step."""
+        """The parameters that the step has changed by hand."""
         return sorted(self._rewritten.names)
+
+    def _trained(self) -> set[str]:
+        """The parameters that an optimizer may change."""
+        held = self.watch.held(self._job.names) if self.watch is not None else None
+        return {
+            name
+            for name, one in self._job.names.parameters.items()
+            if one.requires_grad and (not held or name in held)
+        }
 
     def count(self) -> int:
         """How many updates the optimizer has made, traced or not; of several, the one that has made
@@ -92,10 +101,11 @@ class TracedUpdates:
         names = self._job.names
         held = None if part is None else (part.held(names) or set()) & set(names.parameters)
         self._job.reference.end_update(held)
-        if not step.recorder.wants("param_after_step"):
-            return
-        for name in names.parameters if held is None else held:
-            self._rewritten.note(name, names.parameters[name])
+        watch = self.watch if part is None else part
+        if isinstance(watch, OptimizerWatch) and step.recorder.wants("param_after_step"):
+            # What has a master is written by the job, behind the optimizer's step.
+            for name in watch.held_itself(names) & self._trained():
+                self._rewritten.note(name, names.parameters[name])
 
     @without_collection()
     def record_parameters(
@@ -110,8 +120,10 @@ class TracedUpdates:
         instead: name -> tensor that is recorded in the place of the framework's.
         """
         job = self._job
-        if kind == "param":
+        if kind == "param" and step.recorder.wants("param_after_step"):
             self._rewritten.begin()
+            for name in set(job.names.parameters) - self._trained():
+                self._rewritten.note(name, job.names.parameters[name])
         for name, parameter in job.names.parameters.items():
             if name not in job.selection.parameters or (names is not None and name not in names):
                 continue

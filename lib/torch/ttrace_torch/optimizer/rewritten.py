@@ -1,5 +1,6 @@
-"""Finds the parameters that a job changes once more behind its optimizer's step, as one that
-clamps, normalises or decays weights by hand. The optimizer alone does not make such an update.
+"""Finds the parameters that a job changes by hand: behind its optimizer's step, as one that clamps,
+normalises or decays weights, or parameters that no optimizer trains, as a slow copy of others. The
+optimizer alone does not make such an update.
 
 Many write to `parameter.data`, which torch does not count: only the bits tell.
 """
@@ -14,9 +15,10 @@ _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class RewrittenParameters:
-    """Compares what an optimizer left with what the step leaves.
+    """Compares what the optimizer left with what the step leaves; where no optimizer trains a
+    parameter, what the step began with.
 
-    names: the parameters of the current step that were changed in between.
+    names: the parameters that the current step has changed by hand.
     """
 
     def __init__(self) -> None:
@@ -29,13 +31,13 @@ class RewrittenParameters:
         self._left = {}
 
     def note(self, name: str, parameter: torch.Tensor) -> None:
-        """Notes what the optimizer has left in a parameter."""
+        """Notes what nothing but the job's own hand may change from now on."""
         bits = _sum_of_bits(parameter)
         if bits is not None:
             self._left[name] = bits
 
     def compare(self, name: str, parameter: torch.Tensor) -> None:
-        """Compares a parameter with what the optimizer has left in it, if it has."""
+        """Compares a parameter with what was noted of it, if it was."""
         left = self._left.pop(name, None)
         now = None if left is None else _sum_of_bits(parameter)
         if left is not None and now is not None and bool(left != now):

@@ -175,7 +175,7 @@ class ReferenceRun:
         """Writes the specification of a step that has ended.
 
         settings: the manifest's entries of its optimizers.
-        rewritten: the parameters that it has changed once more behind them.
+        rewritten: the parameters that it has changed by hand.
         """
         is_new = self.waits
         if is_new:

@@ -54,8 +54,12 @@ class Updates:
         # The parameters that got a gradient in the first step that was followed.
         self._trained: frozenset[str] | None = None
         self.running: Callable[[], bool] = lambda: False
-        # Whether buffers follow from forwards of the model; they may, until a step shows that not.
-        self._from_begin = any(True for m in names.modules.values() for _ in buffers_of(m))
+        # Whether something follows from what runs before the final gradients: buffers from forwards
+        # of the model, parameters that no optimizer trains from others. They may, until a step
+        # shows that not.
+        self._from_begin = any(True for m in names.modules.values() for _ in buffers_of(m)) or any(
+            not one.requires_grad for one in names.parameters.values()
+        )
         self.reset()
 
     @property
@@ -179,7 +183,7 @@ class Updates:
 
         settings: the manifest's entries of its optimizers, as they are now: how gradients were
             clipped is known.
-        rewritten: the parameters that the step has changed once more behind its optimizers.
+        rewritten: the parameters that the step has changed by hand.
         """
         leaves_state = any(place[0] == "buffer_after_step" for place in self._found)
         has_formulas = self._followed or leaves_state or bool(rewritten)
@@ -195,7 +199,8 @@ class Updates:
             slicer.cut(self._found)
         if has_formulas or settings:
             self.entries.append({**entry, **cut_of(slicer)})
-        self._from_begin &= any(len(tensor.place) > 3 for tensor in slicer.tensors)
+        by_hand = set(rewritten) - self._with_gradient
+        self._from_begin &= bool(by_hand) or any(len(t.place) > 3 for t in slicer.tensors)
         self.reset()
         return has_formulas or bool(settings)
 

@@ -107,7 +107,7 @@ def _merge_incomplete(runs: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _merge_rewritten(runs: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The parameters that any rank has changed behind its optimizer's step, by step."""
+    """The parameters that any rank has changed by hand, by step."""
     names: dict[int, set[str]] = {}
     for run in runs:
         for entry in run.get("rewritten", []):
