@@ -78,7 +78,7 @@ const std::vector<LookAt>& look_at_lines() {
       {"untied", std::nullopt, "", "*",
        "what ties the weights, such as tie_weights(): it has to run behind a load that gives every "
        "name a tensor of its own (assign=True), and behind sharding",
-       "pytorch 188346", "", Needs::kNothing},
+       "", "", Needs::kNothing},
       {"loss_scales", Phase::kSynchronisation, "", "*",
        "whether every rank loads the state of its GradScaler", "", "", Needs::kNothing},
       {"stale_master", Phase::kOptimizer, "", "*",

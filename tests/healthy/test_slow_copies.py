@@ -83,11 +83,8 @@ def test_what_the_loop_moves_is_no_update_of_an_optimizer(folder):
     run_ranks(RANKS, record, RANKS, folder / "run")
     found = compared(folder, "run")
     assert found.code == MATCH, found
-    # Alone, nothing says that the loop meant to move it.
-    assert audited(folder, "reference.h5").found == [
-        "param_after_step slow.bias",
-        "param_after_step slow.weight",
-    ]
+    for run in ("reference.h5", "run"):
+        assert audited(folder, run).code == MATCH, audited(folder, run)
 
 
 def test_gradients_that_nobody_said_are_averaged(folder):

@@ -52,6 +52,7 @@ answer::CauseValues sample_values() {
   const std::uint64_t two = 2;
   return {{"reduced", "summed"},
           {"lacks", "on dp 1 it lacks mb 3"},
+          {"holds", "head.weight"},
           {"terms", two},
           {"factor", 2.0},
           {"times", "2"},

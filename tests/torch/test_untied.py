@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from support.reports import findings, read_report
 from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
 from torch import nn
 
@@ -46,10 +47,17 @@ def train(out, tied):
 def test_the_first_line_names_it(tmp_path, tied):
     train(tmp_path / "ref.h5", tied)
     train(tmp_path / "run.h5", not tied)
-    compared = run_ttrace("compare", tmp_path / "ref.h5", tmp_path / "run.h5")
+    compared = run_ttrace(
+        "compare", tmp_path / "ref.h5", tmp_path / "run.h5", "--json", tmp_path / "report.json"
+    )
     assert compared.returncode == DIVERGED
     first = compared.stdout.splitlines()[0]
-    assert "of embed.weight " in first and "head.weight, which" in first, first
-    assert ("tied in the reference" if tied else "which the candidate ties to it") in first
+    if tied:
+        assert "of embed.weight " in first and "head.weight, which" in first, first
+        assert "tied in the reference" in first
+    else:
+        assert "the candidate lacks head.weight" in first
+        found = findings(read_report(tmp_path / "report.json"))
+        assert [c["name"] for one in found for c in one["causes"]] == ["untied"]
     train(tmp_path / "good.h5", tied)
     assert run_ttrace("compare", tmp_path / "ref.h5", tmp_path / "good.h5").returncode == MATCH
