@@ -32,8 +32,9 @@ _OF_FORWARD = frozenset({"input", "output", "loss", "scalar", "index"})
 # The types of the manifest's optimizers whose rule readers know.
 _KNOWN = frozenset({"sgd", "adam", "adamw"})
 # A norm of gradients that the trace lacks is taken from the recorded gradients, where a job adds
-# their squares in an order and precision of its own: it is right to the rounding of such a type.
-_TYPES_OF_NORMS = {"float64": "float16", "float32": "float16"}
+# their squares in an order and precision of its own: it is right to the rounding of float16, and
+# to that of bfloat16 where there are many squares, or gradients of a narrow type.
+_MANY_SQUARES = 1 << 20
 # The most steps that are followed; readers accept no more.
 MOST_STEPS = 16
 
@@ -146,7 +147,9 @@ class Updates:
         """Notes the norm that gradients are about to be clipped by. The trace has it only if the
         job tells it."""
         leaf = self.recorder.set_apart(norm)[0]
-        dtype = _TYPES_OF_NORMS.get(leaf.dtype, "bfloat16")
+        elements = sum(one.numel() for one in self._names.parameters.values())
+        is_sharp = leaf.dtype in ("float32", "float64") and elements <= _MANY_SQUARES
+        dtype = "float16" if is_sharp else "bfloat16"
         self._found["grad_norm", name, 0] = Mark(leaf, object(), dtype, leaf.shape)
 
     def begin(self, settings: Sequence[Mapping[str, Any]], changed: bool) -> None:
