@@ -87,6 +87,17 @@ class TracedUpdates:
             if one.requires_grad and (not held or name in held)
         }
 
+    def _updated_itself(self, part: OptimizerWatch | None) -> set[str]:
+        """The parameters that the optimizer changes where they lie. What has a master is written by
+        the job, behind the optimizer's step."""
+        watch = self.watch if part is None else part
+        parts = watch.parts if isinstance(watch, OptimizersWatch) else [watch]
+        held: set[str] = set()
+        for one in parts:
+            if isinstance(one, OptimizerWatch):
+                held |= one.held_itself(self._job.names)
+        return held & self._trained()
+
     def count(self) -> int:
         """How many updates the optimizer has made, traced or not; of several, the one that has made
         most."""
@@ -101,11 +112,8 @@ class TracedUpdates:
         names = self._job.names
         held = None if part is None else (part.held(names) or set()) & set(names.parameters)
         self._job.reference.end_update(held)
-        watch = self.watch if part is None else part
-        if isinstance(watch, OptimizerWatch) and step.recorder.wants("param_after_step"):
-            # What has a master is written by the job, behind the optimizer's step.
-            for name in watch.held_itself(names) & self._trained():
-                self._rewritten.note(name, names.parameters[name])
+        for name in self._updated_itself(part):
+            self._rewritten.note(name, names.parameters[name])
 
     @without_collection()
     def record_parameters(
@@ -122,7 +130,8 @@ class TracedUpdates:
         job = self._job
         if kind == "param" and step.recorder.wants("param_after_step"):
             self._rewritten.begin()
-            for name in set(job.names.parameters) - self._trained():
+            untrained = set(job.names.parameters) - self._trained()
+            for name in untrained | self._updated_itself(None):
                 self._rewritten.note(name, job.names.parameters[name])
         for name, parameter in job.names.parameters.items():
             if name not in job.selection.parameters or (names is not None and name not in names):
@@ -210,7 +219,9 @@ class TracedUpdates:
         else:
             clips = step.clipping.clips if step.clipping is not None else []
             changed = step.gradients_changed or any(clip.limit is None for clip in clips)
-            self._job.reference.begin_update(step.begun[part], changed)
+            for name in self._updated_itself(part):
+                self._rewritten.compare(name, self._job.names.parameters[name])
+            self._job.reference.begin_update(step.begun[part], changed, self._rewritten.names)
         step.optimizer += step.begun[part]
 
     def _gradients_of_masters(self) -> dict[str, torch.Tensor]:

@@ -135,12 +135,18 @@ class ReferenceRun:
         if self.waits:
             self._recorder.paused = True
 
-    def begin_update(self, settings: Sequence[Mapping[str, Any]], changed: bool) -> None:
-        """Notes that an optimizer begins its step. settings: the manifest's entries of it. changed:
-        whether its gradients were changed in a way that no replay knows."""
+    def begin_update(
+        self, settings: Sequence[Mapping[str, Any]], changed: bool, rewritten: Iterable[str]
+    ) -> None:
+        """Notes that an optimizer begins its step.
+
+        settings: the manifest's entries of it.
+        changed: whether its gradients were changed in a way that no replay knows.
+        rewritten: the parameters that are not what they were when the step began.
+        """
         self.end_recording()
         if self._follows():
-            self._updates.begin(settings, changed)
+            self._updates.begin(settings, changed, rewritten)
 
     def note_norm(self, name: str, norm: Any) -> None:
         """Notes the norm that gradients, which were recorded, are about to be clipped by."""

@@ -152,12 +152,18 @@ class Updates:
         dtype = "float16" if is_sharp else "bfloat16"
         self._found["grad_norm", name, 0] = Mark(leaf, object(), dtype, leaf.shape)
 
-    def begin(self, settings: Sequence[Mapping[str, Any]], changed: bool) -> None:
+    def begin(
+        self, settings: Sequence[Mapping[str, Any]], changed: bool, rewritten: Iterable[str]
+    ) -> None:
         """Notes that an optimizer begins its step.
 
         settings: the manifest's entries of it.
         changed: whether its gradients were changed in a way that no replay knows.
+        rewritten: the parameters that are not what they were when the step began.
         """
+        if not self._from_begin:
+            for name in rewritten:  # nobody saw by what
+                self.recorder.storages.forget(storage_of(self._names.parameters[name]))
         self._is_known = not changed and all(one.get("type") in _KNOWN for one in settings)
         self._followed |= not self._is_known
         self.recorder.paused = False
