@@ -123,7 +123,7 @@ class UpdatePlanner {
       return plan;
     }
     if (is_rewritten(pair)) {
-      plan.problem = "the reference changes it by hand";
+      plan.problem = "it is changed by hand";
       return plan;
     }
     if (only_candidate_has_gradient(pair)) {

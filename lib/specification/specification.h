@@ -99,7 +99,7 @@ struct SpecifiedUpdate {
   std::map<std::string, Settings> settings;  // by parameter
   // Parameters that the first step trained, and that this one froze.
   std::set<std::string> frozen;
-  // Parameters that the step changed by hand, behind its optimizers or without any.
+  // Parameters that the step changed by hand: before or behind its optimizers, or without any.
   std::set<std::string> rewritten;
 };
 

@@ -126,7 +126,7 @@ def test_a_parameter_that_the_reference_moves_by_hand_may_move_alike(tmp_path, f
     compared, audited = answers(tmp_path, fault, reference="shrinks")
     if fault == "shrinks":
         assert compared.returncode == MATCH, compared.stdout
-        assert "the reference changes it by hand (2)" in compared.stderr
+        assert "it is changed by hand (2)" in compared.stderr
     else:
         assert compared.returncode == DIVERGED, compared.stdout
         assert "second.weight" in compared.stdout.splitlines()[0]

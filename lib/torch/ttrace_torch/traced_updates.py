@@ -78,26 +78,6 @@ class TracedUpdates:
         """The parameters that the step has changed by hand."""
         return sorted(self._rewritten.names)
 
-    def _trained(self) -> set[str]:
-        """The parameters that an optimizer may change."""
-        held = self.watch.held(self._job.names) if self.watch is not None else None
-        return {
-            name
-            for name, one in self._job.names.parameters.items()
-            if one.requires_grad and (not held or name in held)
-        }
-
-    def _updated_itself(self, part: OptimizerWatch | None) -> set[str]:
-        """The parameters that the optimizer changes where they lie. What has a master is written by
-        the job, behind the optimizer's step."""
-        watch = self.watch if part is None else part
-        parts = watch.parts if isinstance(watch, OptimizersWatch) else [watch]
-        held: set[str] = set()
-        for one in parts:
-            if isinstance(one, OptimizerWatch):
-                held |= one.held_itself(self._job.names)
-        return held & self._trained()
-
     def count(self) -> int:
         """How many updates the optimizer has made, traced or not; of several, the one that has made
         most."""
@@ -112,8 +92,8 @@ class TracedUpdates:
         names = self._job.names
         held = None if part is None else (part.held(names) or set()) & set(names.parameters)
         self._job.reference.end_update(held)
-        for name in self._updated_itself(part):
-            self._rewritten.note(name, names.parameters[name])
+        with self._job.reference.resting():
+            self._rewritten.end_update(self.watch if part is None else part)
 
     @without_collection()
     def record_parameters(
@@ -128,11 +108,10 @@ class TracedUpdates:
         instead: name -> tensor that is recorded in the place of the framework's.
         """
         job = self._job
-        if kind == "param" and step.recorder.wants("param_after_step"):
-            self._rewritten.begin()
-            untrained = set(job.names.parameters) - self._trained()
-            for name in untrained | self._updated_itself(None):
-                self._rewritten.note(name, job.names.parameters[name])
+        if kind == "param":
+            wanted = step.recorder.wants("param_after_step")
+            with job.reference.resting():
+                self._rewritten.begin(job.names, self.watch, wanted)
         for name, parameter in job.names.parameters.items():
             if name not in job.selection.parameters or (names is not None and name not in names):
                 continue
@@ -146,7 +125,8 @@ class TracedUpdates:
                 step.recorder.leave_out(key, error)
                 continue
             if kind == "param_after_step":
-                self._rewritten.compare(name, parameter)
+                with job.reference.resting():
+                    self._rewritten.compare([name])
             if tensor is not None:
                 step.recorder.add(key, tensor, placements)
             if kind == "param":
@@ -219,8 +199,8 @@ class TracedUpdates:
         else:
             clips = step.clipping.clips if step.clipping is not None else []
             changed = step.gradients_changed or any(clip.limit is None for clip in clips)
-            for name in self._updated_itself(part):
-                self._rewritten.compare(name, self._job.names.parameters[name])
+            with self._job.reference.resting():
+                self._rewritten.begin_update(self.watch if part is None else part)
             self._job.reference.begin_update(step.begun[part], changed, self._rewritten.names)
         step.optimizer += step.begun[part]
 
@@ -273,6 +253,8 @@ class TracedUpdates:
         if step.clip_norm is not None and not all(clip.whole for clip in clips):
             unclear = set(range(len(clips)))
         recorded = {key.name for key in step.recorder.records if key.kind == "main_grad"}
+        # Readers know whose the norm of a part is from the groups that are clipped by it.
+        held = {name for entry in step.optimizer for name in entry["params"]}
         has_norm = any(
             key.kind == "grad_norm" and key.name == GRAD_NORM for key in step.recorder.records
         )
@@ -283,7 +265,11 @@ class TracedUpdates:
             elif number in unclear or clip.limit is None:
                 self._problems.say_once(_ANOTHER_WAY)
                 changes[number] = (" of gradients clipped in another way", {})
-            elif clip.told or (clip.whole and has_norm) or clip.known_from(recorded):
+            elif (
+                clip.told
+                or (clip.whole and has_norm)
+                or clip.known_from(recorded if clip.whole else recorded & held)
+            ):
                 whose = {} if clip.whole else {"clipped_by": clip.name}
                 changes[number] = ("", {"clip_norm": clip.limit, **whose})
             else:

@@ -95,14 +95,14 @@ class OptimizerWatch:
         """The parameters that the optimizer's groups hold."""
         return held_in(self.optimizer, self._updated(names))
 
-    def held_itself(self, names: ModelNames) -> set[str]:
-        """The parameters that the optimizer's groups hold, not a copy of them."""
-        held = {id(one) for group in _groups_of(self.optimizer) for one in group["params"]}
-        return {name for name, one in names.parameters.items() if id(one) in held}
+    def tensors(self) -> Iterator[torch.Tensor]:
+        """What the optimizer's groups hold."""
+        for group in _groups_of(self.optimizer):
+            yield from group["params"]
 
     def masters(self, names: ModelNames) -> dict[str, torch.Tensor]:
         """Canonical name -> master, of those that nobody names (masters.py)."""
-        held = [id(one) for group in _groups_of(self.optimizer) for one in group["params"]]
+        held = [id(one) for one in self.tensors()]
         if held != self._held:
             self._held, self._masters = held, masters_of(self.optimizer, names)
         return self._masters

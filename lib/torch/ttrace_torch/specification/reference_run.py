@@ -7,7 +7,7 @@ they read and write is noted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Callable
 
@@ -130,6 +130,16 @@ class ReferenceRun:
         with self._updates.recorder, self._recorder:
             yield
 
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Records no operation inside."""
+        with ExitStack() as stack:
+            if self.waits:
+                stack.enter_context(self._recorder.resting())
+            if self._follows():
+                stack.enter_context(self._updates.recorder.resting())
+            yield
+
     def end_recording(self) -> None:
         """Notes that the gradients are final: nothing after that is specified."""
         if self.waits:
@@ -145,8 +155,12 @@ class ReferenceRun:
         rewritten: the parameters that are not what they were when the step began.
         """
         self.end_recording()
-        if self._follows():
+        if not self._follows():
+            return
+        try:
             self._updates.begin(settings, changed, rewritten)
+        except Exception as error:
+            self._updates.give_up(error)
 
     def note_norm(self, name: str, norm: Any) -> None:
         """Notes the norm that gradients, which were recorded, are about to be clipped by."""

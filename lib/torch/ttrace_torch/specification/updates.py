@@ -52,6 +52,9 @@ class Updates:
         self.scales: Mapping[str, float] = {}
         self._names = names
         self._given_up = False
+        # Whether the rules that readers know are followed, too, for what a job writes by hand: not
+        # if the first step has shown none, since it costs milliseconds a parameter.
+        self._follows_known = True
         # The parameters that got a gradient in the first step that was followed.
         self._trained: frozenset[str] | None = None
         self.running: Callable[[], bool] = lambda: False
@@ -166,7 +169,7 @@ class Updates:
                 self.recorder.storages.forget(storage_of(self._names.parameters[name]))
         self._is_known = not changed and all(one.get("type") in _KNOWN for one in settings)
         self._followed |= not self._is_known
-        self.recorder.paused = False
+        self.recorder.paused = self._is_known and not self._follows_known
         # Numbers that it makes and reads are of this very step.
         self.recorder.of_step = True
 
@@ -174,16 +177,19 @@ class Updates:
         """Notes that an optimizer has made its step. names: the parameters that it has updated;
         None for all."""
         recorder = self.recorder
-        recorder.of_step = False
+        recorder.paused, recorder.of_step = False, False
         if not self._is_known:
             return
         for name, parameter in self._names.parameters.items():
             if names is not None and name not in names:
                 continue
+            if not self._follows_known:
+                recorder.storages.forget(storage_of(parameter))
+                continue
             try:
                 self._set_apart[name] = recorder.set_apart(parameter)
             except (NotImplementedError, RuntimeError):  # it has no storage
-                recorder.storages.forget(storage_of(parameter))
+                continue
 
     def finish(
         self, step: int, settings: Sequence[Mapping[str, Any]], rewritten: Sequence[str]
@@ -208,6 +214,7 @@ class Updates:
             slicer.cut(self._found)
         if has_formulas or settings:
             self.entries.append({**entry, **cut_of(slicer)})
+        self._follows_known &= bool(rewritten)
         by_hand = set(rewritten) - self._with_gradient
         self._from_begin &= bool(by_hand) or any(len(t.place) > 3 for t in slicer.tensors)
         self.reset()
