@@ -66,7 +66,8 @@ specification::Value SpecifiedRun::norm_of(const trace::TensorEntry& entry) {
   const auto part = clipping_->parts().part_of(entry.key.step, entry.key.name);
   if (!part) {
     throw base::input_error("nothing says whose gradients the norm ",
-                            base::printable(entry.key.name), " is of");
+                            base::printable(entry.key.name),
+                            " is of; tell it with tracer.grad_norm(norm, parameters=...)");
   }
   const optimizer::MainGradientNorm found = clipping_->own_norm(entry.key.step, *part);
   if (!found.problem.empty()) throw base::input_error(found.problem);

@@ -45,7 +45,7 @@ std::vector<Cause> find_untied(const Case& the_case) {
     if (like != key || record->key == key) continue;
     if (extra || record->outcome == judge::Outcome::kMissing) one_sided.push_back(record);
   }
-  // The one of a whole layer that a run lacks would be found by chance.
+  // Where a run lacks whole layers there are many, and one of them would fit by chance.
   constexpr std::size_t kMostTried = 8;
   if (one_sided.empty() || one_sided.size() > kMostTried) return {};
   std::vector<Cause> causes;

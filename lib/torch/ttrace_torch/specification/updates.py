@@ -188,8 +188,8 @@ class Updates:
                 continue
             try:
                 self._set_apart[name] = recorder.set_apart(parameter)
-            except (NotImplementedError, RuntimeError):  # it has no storage
-                continue
+            except (NotImplementedError, RuntimeError):
+                continue  # nothing is known of a tensor without storage
 
     def finish(
         self, step: int, settings: Sequence[Mapping[str, Any]], rewritten: Sequence[str]
