@@ -1,7 +1,7 @@
 """The study `scripts/zoo.sh`: trains every architecture in miniature and audits it.
 
 Usage: python -m zoo.study RAW.jsonl [--only GLOB]... [--runs healthy,faulty,bf16]
-    [--sample N] [--build COMMIT] [--at-once N] [--write PAGE]
+    [--sample N] [--steps N] [--build COMMIT] [--at-once N] [--write PAGE]
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", help="architectures as KIND/TASK, a glob")
     parser.add_argument("--runs", default="healthy,faulty", help="of " + ", ".join(RUNS))
     parser.add_argument("--sample", type=int, help="only so many, drawn by a seed")
+    parser.add_argument("--steps", type=int, default=1, help="how many steps each run trains")
     parser.add_argument("--again", action="append", default=[], help="forget these: a glob")
     parser.add_argument("--build", default=_commit(), help="what the results are measured by")
     parser.add_argument("--at-once", type=int, default=AT_ONCE, help="how many at a time")
@@ -66,7 +67,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="ttrace-zoo-") as folder:
             # The specification of the healthy run judges the faulty one.
             for run in runs if runs[0] != "faulty" else ["healthy", *runs]:
-                record = measured(kind, task, run, Path(folder))
+                record = measured(kind, task, run, Path(folder), args.steps)
                 with reading:
                     store.add(f"{run}/{kind}/{task}", **record)
                 print(f"{run}/{kind}/{task}: {_line(record)}", flush=True)
@@ -96,10 +97,11 @@ def _wanted(store: Store, run: str, kind: str, task: str, again: list[str]) -> b
     return name not in store or any(fnmatchcase(name, glob) for glob in again)
 
 
-def measured(kind: str, task: str, run: str, folder: Path) -> Record:
+def measured(kind: str, task: str, run: str, folder: Path, steps: int = 1) -> Record:
     """What became of one run."""
     facts, log = folder / f"{run}.json", folder / f"{run}.log"
-    process = _PROCESSES.Process(target=train.child, args=(kind, task, run, folder, BYTES))
+    arguments = (kind, task, run, folder, BYTES, "cpu", steps)
+    process = _PROCESSES.Process(target=train.child, args=arguments)
     process.start()
     process.join(SECONDS)
     if process.exitcode is None:

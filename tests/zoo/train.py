@@ -30,7 +30,7 @@ torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]).step()
 ACTIVE = 4
 
 
-def main(kind: str, task: str, run: str, folder: Path, device: str) -> dict[str, Any]:
+def main(kind: str, task: str, run: str, folder: Path, device: str, steps: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     if run == "tf32":
         torch.set_float32_matmul_precision("high")
@@ -47,7 +47,7 @@ def main(kind: str, task: str, run: str, folder: Path, device: str) -> dict[str,
                 return {**told, "state": "no fault fits"}
             told.update(fault=fault.name, module=fault.module, moves=_moves(kind, task))
             fault.plant()
-        _trace(model.to(device), (kind, task), dtype, run, folder)
+        _trace(model.to(device), (kind, task), dtype, run, folder, steps)
     except Exception as error:  # noqa: BLE001
         traceback.print_exc()
         return {**told, "state": "failed", "why": _said(error)}
@@ -60,6 +60,7 @@ def _trace(
     dtype: torch.dtype,
     run: str,
     folder: Path,
+    steps: int,
 ) -> None:
     torch.manual_seed(1)
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)
@@ -71,11 +72,13 @@ def _trace(
     )
     device = next(model.parameters()).device
     inputs = {name: value.to(device) for name, value in batch(*architecture, model, dtype).items()}
-    with tracer.step(0):
-        with torch.autocast(device.type, torch.bfloat16, enabled=run == "autocast"):
-            loss = tracer.loss(model(**inputs).loss)
-        loss.backward()
-        optimizer.step()
+    for step in range(steps):
+        optimizer.zero_grad()
+        with tracer.step(step):
+            with torch.autocast(device.type, torch.bfloat16, enabled=run == "autocast"):
+                loss = tracer.loss(model(**inputs).loss)
+            loss.backward()
+            optimizer.step()
     tracer.close()
 
 
@@ -139,7 +142,13 @@ def _said(error: Exception) -> str:
 
 
 def child(
-    kind: str, task: str, run: str, folder: Path, most_bytes: int | None, device: str = "cpu"
+    kind: str,
+    task: str,
+    run: str,
+    folder: Path,
+    most_bytes: int | None,
+    device: str = "cpu",
+    steps: int = 1,
 ) -> None:
     """What a process of a study runs. FOLDER/RUN.log gets what it prints."""
     log = os.open(folder / f"{run}.log", os.O_WRONLY | os.O_CREAT, 0o600)
@@ -149,5 +158,5 @@ def child(
         resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
-    result = main(kind, task, run, folder, device)
+    result = main(kind, task, run, folder, device, steps)
     (folder / f"{run}.json").write_text(json.dumps(result), encoding="utf-8")
