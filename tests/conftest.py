@@ -27,10 +27,22 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Hides what was imported from the garbage collector: ttrace_torch looks at all objects that it
-    knows of in each traced step."""
     if "torch" in sys.modules:
         importlib.import_module("torch._dynamo")  # the first optimizer would
+    _hide_what_is_there()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown():
+    """What a test imports stays for all tests behind it."""
+    yield
+    if "torch" in sys.modules:
+        _hide_what_is_there()
+
+
+def _hide_what_is_there():
+    """From the garbage collector: ttrace_torch looks at all objects that it knows of in each traced
+    step, which takes longer than a small step."""
     gc.collect()
     if "triton" not in sys.modules:  # which complains of objects that are left when a program ends
         gc.freeze()
