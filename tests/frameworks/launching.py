@@ -8,6 +8,7 @@ case that says `recorded` has these steps alone in its trace.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -39,6 +40,9 @@ def launch(begin, train, script=None):
         listening.bind(("127.0.0.1", 0))
         # Forked, so that the framework is imported once, with what a first optimizer step imports.
         torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]).step()
+        # ttrace_torch looks at all objects that the garbage collector knows of in each traced step.
+        gc.collect()
+        gc.freeze()
         multiprocessing.start_processes(
             _run_rank,
             (world, listening, begin, train, cases, out),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import os
 import runpy
 import signal
@@ -32,4 +33,6 @@ if __name__ == "__main__":
     torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]).step()
     config, _, command = config_from_args(parse_args([*STANDALONE, *sys.argv[1:]]))
     _, *script = command  # after -u
+    gc.collect()
+    gc.freeze()
     elastic_launch(dataclasses.replace(config, start_method="fork"), rank)(*script)

@@ -24,7 +24,10 @@ PRELOADED = (
     "torch.distributed.fsdp",
     "torch.distributed.pipelining",
     "torch.distributed.tensor.parallel",
-    "transformers",
+    # transformers imports what it has when it is asked for.
+    "transformers.models.gpt2.modeling_gpt2",
+    "transformers.models.llama.modeling_llama",
+    "transformers.trainer",
     "ttrace_torch.collector",
 )
 

@@ -8,6 +8,7 @@ RUN.spec, and RUN.json, which says what became of it.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -18,14 +19,19 @@ from typing import Any
 
 import torch
 import transformers
+import transformers.modeling_layers  # with what all models import
 
 import ttrace_torch as tt
+import ttrace_torch.collector  # noqa: F401
 from zoo import faults
 from zoo.models import batch, build
 
 # Processes are forked from one that has imported this: a first optimizer step imports more of torch
 # than all of it takes otherwise.
 torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]).step()
+# ttrace_torch looks at all objects that the garbage collector knows of in each traced step.
+gc.collect()
+gc.freeze()
 # What moves a recorded tensor by less, in epsilons of the run's type, is no fault.
 ACTIVE = 4
 
