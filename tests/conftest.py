@@ -14,6 +14,7 @@ import pytest
 os.register_at_fork(after_in_child=gc.freeze)
 sys.path.insert(0, str(Path(__file__).parent))
 MEGATRON = ("tests/frameworks/test_megatron", "tests/frameworks/test_specified_models.py")
+MINIATURE = ("tests/gallery/test_parity.py", "tests/gallery/test_traces.py")
 # Folders; the others come after them.
 SLOWEST_FIRST = ["frameworks", "zoo", "gallery", "power", "torch"]
 
@@ -62,6 +63,8 @@ def pytest_sessionfinish(session):
 def _trains(nodeid: str) -> str:
     """The files of one name train once if one process runs them."""
     file = nodeid.split("::", 1)[0]
+    if file in MINIATURE:
+        return MINIATURE[0]
     return "megatron" if file.startswith(MEGATRON) else file
 
 

@@ -3,7 +3,6 @@ well, faulty ones with one, or three where a scalar is wrong."""
 
 import dataclasses
 import fcntl
-import functools
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from support.ttrace_cli import DIVERGED, MATCH, run_ttrace
 
 from gallery.config import Config
 from gallery.expected import EXPECTED
-from gallery.together import traced
+from gallery.together import traced, traced_in_turn
 
 SEEDS = (1, 2, 3)
 # Numbers of noise runs that a healthy run is compared with.
@@ -40,11 +39,26 @@ class Agreement:
     def __init__(self, folder: Callable[[], Path], shared: Path) -> None:
         self._folder = folder
         self._shared = shared
-        self._reference = functools.cache(self._trace_reference)
 
-    def reference(self, config: Config, seed: int) -> Path:
-        """The run of one process with these options; perturbed if the seed is not 0."""
-        return self._reference(dataclasses.replace(config, **ALONE, bug=()), seed)
+    def references(self, config: Config, seeds: tuple[int, ...]) -> list[Path]:
+        """The runs of one process with these options; perturbed if the seed is not 0."""
+        alone = dataclasses.replace(config, **ALONE, bug=())
+        name = hashlib.sha256(str(alone).encode()).hexdigest()
+        traces = {seed: self._shared / f"{name}.{seed}.h5" for seed in seeds}
+        with open(self._shared / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            folder = self._folder()
+            lacking = {
+                seed: folder / trace.name for seed, trace in traces.items() if not trace.exists()
+            }
+            if lacking:
+                traced_in_turn(
+                    dataclasses.replace(alone, perturb=seed, trace=str(made))
+                    for seed, made in lacking.items()
+                )
+            for seed, made in lacking.items():
+                made.rename(traces[seed])
+        return list(traces.values())
 
     def check_healthy(self, config: Config, noise_runs: tuple[int, ...] = (1,)) -> None:
         """The run is well formed and matches its reference in every tensor.
@@ -71,7 +85,10 @@ class Agreement:
         Returns the first finding.
         """
         expected = EXPECTED[bug]
-        config = dataclasses.replace(expected.config, bug=(bug,))
+        # Two on each rank, as fewer accumulate nothing.
+        config = dataclasses.replace(
+            expected.config, bug=(bug,), microbatches=2 * expected.config.dp
+        )
         trace = traced(config, self._folder() / "run")
         # One noise run alone lets a scalar, such as a scale of FP8, be off by 64 times its noise.
         scalar = any(name.endswith("_scale") for name in expected.names)
@@ -83,20 +100,9 @@ class Agreement:
         return found[0]
 
     def _compare(self, config: Config, trace: Path, noise: tuple[int, ...]) -> tuple[str, dict]:
-        runs = [self.reference(config, seed) for seed in (0, *noise)]
+        runs = self.references(config, (0, *noise))
         path = trace.parent / "report.json"
         flags = [flag for run in runs[1:] for flag in ("--noise", run)]
         done = run_ttrace("compare", runs[0], trace, *flags, "--json", path)
         assert done.returncode in (MATCH, DIVERGED), done.stdout + done.stderr
         return done.stdout, read_report(path)
-
-    def _trace_reference(self, alone: Config, seed: int) -> Path:
-        name = hashlib.sha256(f"{alone} {seed}".encode()).hexdigest()
-        trace = self._shared / f"{name}.h5"
-        with open(trace.with_suffix(".lock"), "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not trace.exists():
-                made = self._folder() / f"seed{seed}.h5"
-                traced(dataclasses.replace(alone, perturb=seed, trace=str(made)), made)
-                made.rename(trace)
-        return trace

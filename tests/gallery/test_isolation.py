@@ -42,7 +42,7 @@ class Pair:
 @pytest.fixture(scope="module")
 def plain(agreement: Agreement, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     folder = tmp_path_factory.mktemp("plain")
-    runs = [agreement.reference(CONFIG, seed) for seed in (0, *SEEDS)]
+    runs = agreement.references(CONFIG, (0, *SEEDS))
     candidate = traced(CONFIG, folder / "run")
     return Pair(runs[0], candidate, [flag for run in runs[1:] for flag in ("--noise", run)])
 

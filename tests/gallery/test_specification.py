@@ -39,7 +39,7 @@ def test_every_tensor_follows_in_reference_and_candidate(tmp_path, monkeypatch, 
     merged = tmp_path / "merged.h5"
     assert run_ttrace("merge", run, "-o", merged).returncode == 0
     for trace in (reference, merged):
-        for microbatch in range(4):
+        for microbatch in (0, 3):  # the first one of the first rank, the last one of the last
             evaluation = Evaluation(specification, trace, microbatch=microbatch)
             judgements = evaluation.judge_all()
             errors = {one.key: one.error for one in judgements if one.error is not None}

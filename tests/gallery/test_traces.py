@@ -3,13 +3,17 @@
 And under a bug exactly the tensors differ that the bug makes wrong.
 """
 
+import functools
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from gallery import merge as merging
 from gallery.config import Config
 from gallery.conftest import LAYOUTS, NORMS, REFERENCE, Runner
 from gallery.expected import EXPECTED
-from gallery.merge import Key, Merged, merge, relative_error
+from gallery.merge import Key, Merged, relative_error
 from gallery.model import Gpt
 from gallery.parallel import ProcessMesh
 
@@ -29,6 +33,12 @@ KINDS = (
 FP32_BOUND, BF16_BOUND = 1e-5, 5e-2
 
 Tensors = dict[Key, Merged]
+
+
+@functools.cache
+def merge(trace: Path) -> Tensors:
+    """Of a trace that several tests read."""
+    return merging.merge(trace)
 
 
 def first_step(tensors: Tensors) -> Tensors:

@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +43,16 @@ def traced(config: Config, trace: Path) -> Path:
     """Trains with as many processes as the mesh takes; they write `trace`."""
     _fork(functools.partial(train, dataclasses.replace(config, trace=str(trace))), config.ranks)
     return trace
+
+
+def traced_in_turn(configs: Iterable[Config]) -> None:
+    """Trains runs of one process, one after the other in the same fork; each says its trace."""
+    _fork(functools.partial(_train_all, list(configs)), 1)
+
+
+def _train_all(configs: Sequence[Config]) -> None:
+    for config in configs:
+        train(config)
 
 
 def _fork(work: Callable[[], None], ranks: int) -> None:
