@@ -28,10 +28,16 @@ def train(python, launcher, world, cases, out, path=(), variables=None):
     launcher: script of this folder. cases: name -> case. path: more folders to import from.
     variables: of the environment, in addition.
     """
+    return train_worlds(python, launcher, {world: cases}, out, path, variables)
+
+
+def train_worlds(python, launcher, worlds, out, path=(), variables=None):
+    """The same for several numbers of processes; worlds: number -> cases."""
     out.mkdir(exist_ok=True)
     path = os.pathsep.join([str(REPOSITORY / "lib" / "torch"), *(str(folder) for folder in path)])
+    words = [word for world, cases in worlds.items() for word in (str(world), json.dumps(cases))]
     done = run_python(
-        [HERE / launcher, str(world), json.dumps(cases), out],
+        [HERE / launcher, *words, out],
         python=python,
         timeout=1800,
         environment={**(variables or {}), "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},

@@ -1,9 +1,10 @@
-"""What the scripts `launch_*.py WORLD CASES OUT` share: processes that train case after case.
+"""What the scripts `launch_*.py {WORLD CASES} OUT` share: processes that train case after case.
 
-CASES is a JSON object, name -> case. Each case writes OUT/<name>/, or OUT/<name>.h5 on one process.
-How long each took goes to OUT/seconds<WORLD>.json, and why a case that says `refused` was to
-OUT/<name>.txt; likewise the error of one that says `may_fail`, which all its ranks must raise. A
-case that says `recorded` has these steps alone in its trace.
+For each number of processes, WORLD, one after the other: importing a framework takes as long as
+many trainings. CASES is a JSON object, name -> case. Each case writes OUT/<name>/, or OUT/<name>.h5
+on one process. How long each took goes to OUT/seconds<WORLD>.json, and why a case that says
+`refused` was to OUT/<name>.txt; likewise the error of one that says `may_fail`, which all its ranks
+must raise. A case that says `recorded` has these steps alone in its trace.
 """
 
 from __future__ import annotations
@@ -31,24 +32,31 @@ def launch(begin, train, script=None):
     train: called with a case and the path of its trace.
     script: that of a case which names none.
     """
-    world, cases, out = int(sys.argv[1]), json.loads(sys.argv[2]), Path(sys.argv[3])
+    *words, out = sys.argv[1:]
+    groups = [
+        (int(world), json.loads(cases))
+        for world, cases in zip(words[::2], words[1::2], strict=True)
+    ]
     # Before there are ranks, each of which would import them and their frameworks.
-    for name in {case.get("script", script) for case in cases.values()} - {None}:
-        importlib.import_module(name)
-    # Rank 0 serves on this socket: a port that were closed meanwhile could be another's by then.
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        # Forked, so that the framework is imported once, with what a first optimizer step imports.
-        torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]).step()
-        # ttrace_torch looks at all objects that the garbage collector knows of in each traced step.
-        gc.collect()
-        gc.freeze()
-        multiprocessing.start_processes(
-            _run_rank,
-            (world, listening, begin, train, cases, out),
-            nprocs=world,
-            start_method="fork",
-        )
+    for name in {case.get("script", script) for _, cases in groups for case in cases.values()}:
+        if name is not None:
+            importlib.import_module(name)
+    # So is what a first optimizer step imports.
+    torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]).step()
+    # ttrace_torch looks at all objects that the garbage collector knows of in each traced step.
+    gc.collect()
+    gc.freeze()
+    for world, cases in groups:
+        # Rank 0 serves on this socket: a port that were closed meanwhile could be another's by
+        # then.
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            multiprocessing.start_processes(
+                _run_rank,
+                (world, listening, begin, train, cases, Path(out)),
+                nprocs=world,
+                start_method="fork",
+            )
 
 
 def begin_gloo(rank, world):

@@ -1,4 +1,4 @@
-"""Trainings with Megatron-core, each group of them made when a test first asks for it."""
+"""Trainings with Megatron-core, those of a version made when a test first asks for one."""
 
 from __future__ import annotations
 
@@ -50,12 +50,11 @@ class Runs:
 
     def reference(self, version, name):
         """The one-process trace of the model of case `name`."""
-        return self.train(version, 1) / f"{_model(name)}.h5"
+        return self.train(version) / f"{_model(name)}.h5"
 
     def trace(self, version, name):
         """The trace of case `name`, or of a fault."""
-        world, _ = SELECTED.get((version, name)) or _flat(FAULTS).get(name) or _flat(ROUTED)[name]
-        return self.train(version, world) / name
+        return self.train(version) / name
 
     def noise(self, version, name):
         """The perturbed one-process traces of the model of case `name`."""
@@ -65,19 +64,27 @@ class Runs:
             for seed in _seeds(version)
         ]
 
-    def train(self, version, world):
-        """The folder of what was trained on `world` processes."""
-        if (version, world) not in self._trained:
+    def train(self, version):
+        """The folder of all trainings, on any number of processes: importing Megatron-core takes as
+        long as those on one of these numbers."""
+        if version not in self._trained:
             older = Path(self.python).parents[1] / "older" / f"megatron-core=={version}"
-            self._trained[version, world] = agreement.train(
+            self._trained[version] = agreement.train_worlds(
                 self.python,
                 "launch_megatron.py",
-                world,
-                _group(version, world),
+                {world: _group(version, world) for world in _worlds(version)},
                 self.folder / version,
                 [] if version == NEWEST else [older],
             )
-        return self._trained[version, world]
+        return self._trained[version]
+
+
+def _worlds(version):
+    """How many processes each launch of that version has."""
+    found = {1} | {ranks for (chosen, _), (ranks, _) in SELECTED.items() if chosen == version}
+    return sorted(
+        found.union(FAULTS, ROUTED, megatron_cases.REFUSED) if version == NEWEST else found
+    )
 
 
 def _group(version, world):

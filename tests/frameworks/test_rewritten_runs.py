@@ -59,8 +59,8 @@ def rewritten(python, tmp_path_factory):
             }
             (out / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
             variables = {"TTRACE_PLAN": str(out / "plan.json")}
-            agreement.train(python, launcher, 1, {"one": one}, out, variables=variables)
-            agreement.train(python, launcher, 2, two, out, variables=variables)
+            worlds = {1: {"one": one}, 2: two}
+            agreement.train_worlds(python, launcher, worlds, out, variables=variables)
             trained[job] = out
         return trained[job]
 

@@ -51,7 +51,7 @@ def test_transformers(transformers, model, dtype):
 
 @pytest.mark.parametrize(("model", "limit"), [("modern", 5.0), ("half", 3.0)])
 def test_megatron(megatron, model, limit):
-    runs = megatron.train(NEWEST, 1)
+    runs = megatron.train(NEWEST)
     specification = json.loads((runs / f"{model}.json").read_text())
     assert "opaque" not in specification
     assert specification["after_backward"] == {"main_grad": {"combine": "sum", "factor": 1.0}}
