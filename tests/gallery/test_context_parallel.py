@@ -24,7 +24,7 @@ from gallery.ring import zigzag
     ),
 )
 def test_healthy(agreement: Agreement, axes: dict, precision: str) -> None:
-    agreement.check_healthy(Config(**axes, microbatches=4, precision=precision))
+    agreement.check_healthy(Config(**axes, microbatches=2 * axes.get("dp", 1), precision=precision))
 
 
 def test_zigzag() -> None:

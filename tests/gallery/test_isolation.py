@@ -17,7 +17,7 @@ from gallery.agreement import ALONE, SEEDS, Agreement
 from gallery.expected import EXPECTED
 from gallery.together import traced
 
-CONFIG = dataclasses.replace(EXPECTED["P11"].config, bug=("P1", "P11"))
+CONFIG = dataclasses.replace(EXPECTED["P11"].config, microbatches=2, bug=("P1", "P11"))
 HEALTHY = dataclasses.replace(CONFIG, bug=())
 
 

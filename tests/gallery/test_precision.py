@@ -28,7 +28,9 @@ STAGES, SEQUENCE = {"dp": 2, "pp": 2}, {"cp": 2, "tp": 2, "sp": True}
     ),
 )
 def test_healthy(agreement: Agreement, axes: dict, precision: str) -> None:
-    agreement.check_healthy(Config(**axes, microbatches=4, precision=precision), BOTH)
+    agreement.check_healthy(
+        Config(**axes, microbatches=2 * axes.get("dp", 1), precision=precision), BOTH
+    )
 
 
 def test_fp8_rounds_to_a_grid_of_the_whole_tensors_scale() -> None:

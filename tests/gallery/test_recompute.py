@@ -24,4 +24,6 @@ from gallery.config import Config
 )
 def test_healthy(agreement: Agreement, axes: dict, precision: str) -> None:
     """The reference keeps its activations."""
-    agreement.check_healthy(Config(**axes, recompute=True, microbatches=4, precision=precision))
+    agreement.check_healthy(
+        Config(**axes, recompute=True, microbatches=2 * axes.get("dp", 1), precision=precision)
+    )
