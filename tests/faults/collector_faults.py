@@ -12,6 +12,8 @@ the call, path, why, and what the job said.
 
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 import os
 import pickle
@@ -149,6 +151,10 @@ def tried(root: Path, number: int, job: Job, errors: list[str], whole: bool) -> 
 def main() -> None:
     root, errors, extent = sys.argv[1:]
     torch.set_num_threads(1)
+    # The collector looks at all objects that the garbage collector knows of in each traced step.
+    importlib.import_module("torch._dynamo")  # the first optimizer would
+    gc.collect()
+    gc.freeze()
     found = {
         name: tried(Path(root, name), number, job, errors.split(","), extent == "all")
         for number, (name, job) in enumerate(JOBS.items())
