@@ -41,6 +41,14 @@ def names_in(line: str) -> list[str]:
     return found
 
 
+def violations_in(path: Path, root: Path) -> list[str]:
+    return [
+        f"{path.relative_to(root)}:{number}: {name} of the C library; base/functions.h has our own"
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        for name in names_in(line)
+    ]
+
+
 def violations(root: Path) -> list[str]:
     sources = [
         path
@@ -50,12 +58,7 @@ def violations(root: Path) -> list[str]:
     ]
     if len(sources) < 50:
         return [f"only {len(sources)} source files found: is {root} the repository?"]
-    return [
-        f"{path.relative_to(root)}:{number}: {name} of the C library; base/functions.h has our own"
-        for path in sources
-        for number, line in enumerate(path.read_text().splitlines(), 1)
-        for name in names_in(line)
-    ]
+    return [line for path in sources for line in violations_in(path, root)]
 
 
 if __name__ == "__main__":

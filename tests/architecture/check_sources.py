@@ -152,6 +152,7 @@ class Sources:
         ]
         self.texts = {path: (root / path).read_text() for path in self.paths}
         self.code = {path: code_of(text) for path, text in self.texts.items()}
+        self.includes = {path: INCLUDE.findall(text) for path, text in self.texts.items()}
         self.headers_of_name: dict[str, set[str]] = defaultdict(set)
         for path, code in self.code.items():
             if path.endswith(".h"):
@@ -163,7 +164,7 @@ class Sources:
         found = {path}
         left = [path]
         while left:
-            for include in INCLUDE.findall(self.texts[left.pop()]):
+            for include in self.includes[left.pop()]:
                 for place in (
                     f"lib/{include}",
                     f"apps/ttrace/{include}",
@@ -179,7 +180,7 @@ def lacking_includes(sources: Sources) -> list[str]:
     found = []
     for path, code in sources.code.items():
         reached = sources.reached(path)
-        given = {header for other in reached for header in INCLUDE.findall(sources.texts[other])}
+        given = {header for other in reached for header in sources.includes[other]}
         needed = {HEADER_OF[name] for name in STD_NAME.findall(code) if name in HEADER_OF}
         for header in sorted(needed - given):
             found.append(f"{path}: uses names of <{header}> and does not include it")
