@@ -163,13 +163,10 @@ class Sources:
         """The file and the headers of the project that it includes, over however many others."""
         found = {path}
         left = [path]
+        beside = path.rpartition("/")[0]
         while left:
             for include in self.includes[left.pop()]:
-                for place in (
-                    f"lib/{include}",
-                    f"apps/ttrace/{include}",
-                    str(Path(path).parent / include),
-                ):
+                for place in (f"lib/{include}", f"apps/ttrace/{include}", f"{beside}/{include}"):
                     if place in self.texts and place not in found:
                         found.add(place)
                         left.append(place)
