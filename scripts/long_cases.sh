@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every case of tests/gallery, tests/healthy and tests/torch, not only the quick ones that
-# scripts/test.sh runs. Arguments go to pytest.
+# Every case of tests/gallery, tests/healthy and tests/torch, and claims of a million ranks, not only
+# the quick ones that scripts/test.sh runs. Arguments go to pytest.
 # shellcheck source=scripts/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
@@ -9,4 +9,5 @@ ttrace=${TTRACE:-$build/ttrace}
 make_venv
 cd "$root"
 TTRACE_LONG=1 TTRACE=$ttrace PYTHONPATH=$root/lib/torch OMP_NUM_THREADS=1 \
-  "$venv/bin/python" -m pytest tests/gallery tests/healthy tests/torch -q -p no:cacheprovider "$@"
+  "$venv/bin/python" -m pytest tests/gallery tests/healthy tests/torch \
+  tests/cli/test_large_claims.py -q -p no:cacheprovider "$@"
