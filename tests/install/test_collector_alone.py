@@ -17,6 +17,7 @@ from support.wheels import (
     PIP,
     ROOT,
     build,
+    build_without_pip,
     built_version,
     modules_below,
     names_in,
@@ -73,9 +74,9 @@ def test_a_deleted_module_never_ships(tmp_path: Path) -> None:
     stale.touch()
     deleted = tree / "ttrace_torch" / "soon_gone.py"
     deleted.touch()
-    assert "ttrace_torch/soon_gone.py" in names_in(build(tree, tmp_path / "before"))
+    assert "ttrace_torch/soon_gone.py" in names_in(build_without_pip(tree, tmp_path / "before"))
     deleted.unlink()
-    names = names_in(build(tree, tmp_path / "after"))
+    names = names_in(build_without_pip(tree, tmp_path / "after"))
     assert {name for name in names if name.startswith("ttrace_torch/")} == modules_below(
         tree / "ttrace_torch"
     )
@@ -92,7 +93,7 @@ def test_each_commit_has_a_version_of_its_own(tmp_path: Path) -> None:
         subprocess.run(["git", "-C", str(root), *name, *command], check=True, capture_output=True)
 
     def built(folder: str) -> Path:
-        return build(tree, tmp_path / folder)
+        return build_without_pip(tree, tmp_path / folder)
 
     assert built("no checkout").name.split("-")[1] == own_version()
     git("init", "--quiet")

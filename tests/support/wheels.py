@@ -11,13 +11,25 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 COLLECTOR = ROOT / "lib" / "torch"
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+# The call that pip makes, after some more Python programs.
+BACKEND = "import sys, scikit_build_core.build as build; build.build_wheel(sys.argv[1])"
 
 
 def build(tree: Path, folder: Path) -> Path:
     """Returns the wheel that pip makes of the collector in `tree`."""
     command = [*PIP, "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
+    return _made([*command, "--wheel-dir", str(folder), str(tree)], folder)
+
+
+def build_without_pip(tree: Path, folder: Path) -> Path:
+    """The same wheel in a third of the time, for tests that make several."""
+    return _made([sys.executable, "-c", BACKEND, str(folder)], folder, cwd=tree)
+
+
+def _made(command: list[str], folder: Path, cwd: Path | None = None) -> Path:
     made = subprocess.run(
-        [*command, "--wheel-dir", str(folder), str(tree)],
+        command,
+        cwd=cwd,
         env={**os.environ, "TTRACE_WITHOUT_CLI": "1"},
         capture_output=True,
         text=True,
