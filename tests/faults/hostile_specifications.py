@@ -68,6 +68,7 @@ BILLION = 10**9
 SHAPES: dict[str, Callable[[], str]] = {
     "added to itself, 30 times": lambda: added_to_itself(30),
     "added to itself, 2,000 times": lambda: added_to_itself(2_000),
+    "added to itself, 20,000 times": lambda: added_to_itself(20_000),
     "added to itself, 99,999 times": lambda: added_to_itself(99_999),
     "subtracted from itself": lambda: chain(40_000, lambda i: node("subtract", [i, i])),
     "sums of the two before": lambda: fibonacci(90),
@@ -144,6 +145,7 @@ SHAPES: dict[str, Callable[[], str]] = {
     "a million names, each of the one before": lambda: names_of_one(999_000, True),
     "a million parameters": lambda: many_given(999_000),
     "1,000 patterns of 1,000 nodes": lambda: many_patterns(1_000, 1_000),
+    "20,000 tensors, each of the two before": lambda: tensors_of_two(20_000),
     "90,000 tensors, each of the two before": lambda: tensors_of_two(90_000),
     "900,000 tensors, each of the two before": lambda: tensors_of_two(900_000),
     "900,000 opaque tensors": lambda: opaque_chain(900_000),
@@ -166,7 +168,7 @@ SHAPES: dict[str, Callable[[], str]] = {
 # Enough for every change: some of each kind, in less than half a minute.
 SAMPLE = (
     "added to itself, 30 times",
-    "added to itself, 99,999 times",
+    "added to itself, 20,000 times",
     "sums of the two before",
     "a chain of 40,000 sums",
     "4,097 products",
@@ -177,7 +179,7 @@ SAMPLE = (
     "expanded beyond 2^64",
     "10^11 classes",
     "references to 64 dimensions",
-    "90,000 tensors, each of the two before",
+    "20,000 tensors, each of the two before",
     "45,000 constants, each cast",
     "lists nested a million deep",
 )
