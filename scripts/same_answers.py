@@ -69,7 +69,6 @@ def of_testdata() -> Iterator[Case]:
             ["--noise", *noise],
             ["--noise", *noise, "--all-slices"],
             ["--noise", *noise, "--only", "layers.*", "--kind", "output,main_grad"],
-            ["--truth", str(reference)],
             ["--common", "--skip", "layers.0*"],
             ["--threads", "1", "--part", "2/3"],
         ):

@@ -86,8 +86,6 @@ void add_compare_command(CLI::App& app, Action& action) {
   const auto flags = std::make_shared<CompareFlags>();
   flags->comparison.pair.add_to(*command, "the trace to check");
   const FlagGroup traces(*command, kTraces);
-  traces.value("--truth RUN", flags->comparison.truth,
-               "the reference in higher precision: says which side is nearer to it");
   FlagGroup(*command, kWhat)
       .flag("--common", flags->comparison.common,
             "judge what both sides have, and count what one side lacks");

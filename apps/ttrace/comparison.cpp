@@ -64,32 +64,20 @@ ComparisonFlags flags_of(const comparison::ComparisonId& id) {
   flags.pair.layout = id.layout;
   flags.pair.map = id.map;
   flags.pair.selection = {id.only, id.skip, id.kinds, id.steps};
-  flags.truth = id.truth;
   flags.common = id.common;
   flags.pair.local.given = id.local_files;
   return flags;
 }
 
 Comparison::Comparison(const ComparisonFlags& flags, std::unique_ptr<trace::Source> candidate)
-    : flags_(flags),
-      pair_(flags.pair, std::move(candidate)),
-      truth_(flags.truth.empty() ? nullptr : open_local(flags.truth, flags.pair.local)) {}
+    : flags_(flags), pair_(flags.pair, std::move(candidate)) {}
 
 comparison::ComparisonId Comparison::id() const {
   const JudgedPairFlags& pair = flags_.pair;
-  comparison::ComparisonId id{pair.reference,
-                              pair.candidate,
-                              pair.noise,
-                              pair.tolerance,
-                              pair.layout,
-                              pair.map,
-                              flags_.truth,
-                              pair.selection.only,
-                              pair.selection.skip,
-                              pair.selection.kinds,
-                              pair.selection.steps,
-                              flags_.common,
-                              ""};
+  comparison::ComparisonId id{pair.reference,       pair.candidate,      pair.noise,
+                              pair.tolerance,       pair.layout,         pair.map,
+                              pair.selection.only,  pair.selection.skip, pair.selection.kinds,
+                              pair.selection.steps, flags_.common,       ""};
   id.facts.emplace_back("the version of ttrace", version());
   id.local_files = pair.local.given;
   for (const trace::Source* source : sources()) {
@@ -103,7 +91,6 @@ comparison::ComparisonId Comparison::id() const {
 std::vector<const trace::Source*> Comparison::sources() const {
   std::vector<const trace::Source*> sources{&pair_.reference(), &pair_.candidate()};
   sources.insert(sources.end(), pair_.noise().begin(), pair_.noise().end());
-  if (truth_) sources.push_back(truth_.get());
   return sources;
 }
 
@@ -122,7 +109,6 @@ comparison::CompareReport Comparison::run(comparison::Checkpoint* work,
                                           comparison::WorkDivision division,
                                           const std::atomic<bool>* stop) const {
   engine::CompareOptions options = pair_.options();
-  options.truth = truth_.get();
   options.common = flags_.common;
   options.work = work;
   options.division = std::move(division);

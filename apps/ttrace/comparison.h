@@ -19,7 +19,6 @@ namespace ttrace::app {
 
 struct ComparisonFlags {
   JudgedPairFlags pair;
-  std::string truth;
   bool all_slices = false;
   bool common = false;
 };
@@ -53,7 +52,6 @@ class Comparison {
 
   const ComparisonFlags& flags_;
   JudgedPair pair_;
-  std::unique_ptr<trace::Source> truth_;
 };
 
 // The answer that `compare` and `report merge` write.

@@ -144,7 +144,7 @@ void require_not_read(const AnswerFlags& answer, const comparison::ComparisonId&
   const auto read = [&files](const std::string& path, bool trace) {
     files.push_back({"an input of the parts", path, false, trace});
   };
-  for (const std::string& trace : {id.reference, id.candidate, id.truth}) read(trace, true);
+  for (const std::string& trace : {id.reference, id.candidate}) read(trace, true);
   for (const std::string& trace : id.noise) read(trace, true);
   for (const std::string& file :
        {id.tolerance, id.layout, id.map, id.specification, id.candidate_specification, id.report}) {

@@ -35,7 +35,6 @@ struct ComparisonId {
   std::string tolerance;
   std::string layout;
   std::string map;
-  std::string truth;
   std::vector<std::string> only;
   std::vector<std::string> skip;
   std::vector<std::string> kinds;

@@ -153,14 +153,6 @@ struct LeftOut {
   std::uint64_t total() const { return of_reference + of_candidate; }
 };
 
-// The high-precision run (--truth).
-struct TruthRun {
-  answer::TraceFacts facts;
-  std::uint64_t without = 0;       // compared tensors of floating-point numbers that it lacks
-  std::uint64_t incomparable = 0;  // tensors that have another shape or class of type in it
-  std::uint64_t unreadable = 0;
-};
-
 // What was left unjudged because no noise run says how far a network carries roundings.
 struct GrowthWithoutNoise {
   std::uint64_t tensors = 0;
@@ -182,9 +174,8 @@ struct CompareReport {
   std::string map_rules;                // file that renamed tensors, or empty
   std::vector<DroppedTensors> dropped;  // in the order of the rules
   std::optional<LeftOut> left_out;      // with --common
-  std::optional<TruthRun> truth;
-  std::vector<RouterFlips> routers;  // those that chose other experts for some tokens
-  std::vector<KinkFlips> kinks;      // in the order of the data flow
+  std::vector<RouterFlips> routers;     // those that chose other experts for some tokens
+  std::vector<KinkFlips> kinks;         // in the order of the data flow
   GrowthWithoutNoise growth;
   std::vector<trace::Kind> kinds_in_neither;  // kinds of a training step that neither trace has
   // What neither run could record, or was told to leave out, so that nothing of it is compared.

@@ -1,7 +1,6 @@
 // One record per tensor of the two traces. Passes fill it, one after the other; reports read it.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,7 +15,6 @@
 #include "layout/view.h"
 #include "measure/measure.h"
 #include "measure/measure_update.h"
-#include "measure/noise.h"
 #include "tensor/dtype.h"
 #include "trace/key.h"
 
@@ -34,26 +32,6 @@ struct Pair {
   base::SharedValue<std::string> note = {};
   bool has_parts = false;  // an absent side has some of its micro-batches
 };
-
-// Errors of both sides of one tensor against the high-precision run.
-struct TensorTruth {
-  tensor::DType dtype = tensor::DType::kFloat32;  // in the high-precision run
-  measure::TruthErrors errors;
-};
-
-// Statistics of the ratios ‖C - T‖ / ‖R - T‖ of all tensors.
-struct TruthRatios {
-  std::uint64_t compared = 0;         // tensors with numbers
-  std::uint64_t reference_exact = 0;  // of them, those whose reference has no error
-  std::uint64_t unusable = 0;    // of them, those with nothing finite or with overflowing squares
-  std::optional<double> median;  // over the finite ratios
-  std::optional<double> worst;   // the largest finite ratio ...
-  std::size_t worst_at = 0;      // ... and the index of its tensor
-};
-
-// `truths[i]` belongs to tensor i and is null where it has none. Of equal worst ratios, the first
-// counts.
-TruthRatios truth_ratios(const std::vector<const TensorTruth*>& truths);
 
 // What an update "is a replay of" where the parameter before the step is not what the optimizer's
 // master holds (optimizer/masters.h).
@@ -124,7 +102,6 @@ struct TensorComparison : Pair {
   tensor::DType dtype = tensor::DType::kFloat32;
   std::optional<tensor::DType> candidate_dtype;  // where it differs from `dtype`
   std::optional<ComparedNumbers> comparison;     // where numbers were compared
-  base::HeapOptional<TensorTruth> truth;         // only with a comparison
   std::uint64_t tokens_left_out = 0;             // rows of tokens that a router sent elsewhere
   std::uint64_t rows_without_gradient = 0;       // rows left out since no gradient comes to them
   // For a missing or extra tensor: the other side's unmatched names of the same kind and shape.

@@ -21,7 +21,6 @@
 #include "comparison/selection.h"
 #include "comparison/shown_precision.h"
 #include "comparison/stored_before.h"
-#include "comparison/truth.h"
 #include "comparison/verdict.h"
 #include "engine/follow_layouts.h"
 #include "layout/map_apply.h"
@@ -70,7 +69,6 @@ class CompareRun {
     judge_by_manifests();
     measure();
     judge_measurements();
-    ask_truth();
     follow_data_flow();
     find_divergences();
     sum_up();
@@ -108,21 +106,17 @@ class CompareRun {
     };
     comparison::DroppedKeys dropped_of_reference;
     comparison::DroppedKeys dropped_of_candidate;
-    reference_side_ = mapped(reference_, map.reference, &dropped_of_reference);
-    candidate_side_ = mapped(candidate_, map.candidate, &dropped_of_candidate);
+    const comparison::Side reference = mapped(reference_, map.reference, &dropped_of_reference);
+    const comparison::Side candidate = mapped(candidate_, map.candidate, &dropped_of_candidate);
     std::vector<comparison::Side> noise;
     for (const trace::Source* run : noise_runs_) {
       noise.push_back(mapped(*run, map.reference, nullptr));
     }
     out_.map_rules = map.file;
-    pairs_ = comparison::pair_traces(reference_side_, candidate_side_, noise);
+    pairs_ = comparison::pair_traces(reference, candidate, noise);
     modules_ = layout::mapped_modules(map.reference, reference_.manifest().modules);
     padding_ = comparison::trim_padding(reference_, candidate_, modules_, pairs_);
     warn(padding_.told);
-    if (options_.truth == nullptr) {  // which alone needs the views by side
-      reference_side_ = {};
-      candidate_side_ = {};
-    }
     comparison::mark_dropped(dropped_of_reference, dropped_of_candidate, pairs_, out_);
     warn(comparison::limit_computed_in(candidate_.manifest(), candidate_.path(), pairs_));
     if (options_.selection.selects_all()) return;
@@ -222,14 +216,6 @@ class CompareRun {
   std::size_t most_slices() const {
     return options_.all_slices ? std::numeric_limits<std::size_t>::max()
                                : judge::SliceJudgement::kMostKept;
-  }
-
-  void ask_truth() {
-    if (options_.truth == nullptr) return;
-    const layout::MapRules map = options_.map.value_or(layout::MapRules{});
-    comparison::add_truth({*options_.truth, reference_side_, candidate_side_, map.reference,
-                           options_.execution, work_, hooks_},
-                          out_);
   }
 
   void follow_data_flow() {
@@ -379,8 +365,6 @@ class CompareRun {
   comparison::WorkHooks hooks_;
   comparison::Padding padding_;
 
-  comparison::Side reference_side_;
-  comparison::Side candidate_side_;
   std::vector<comparison::Pair> pairs_;  // until judge_by_manifests() makes records of them
   comparison::LostRanks lost_in_reference_;
   comparison::LostRanks lost_in_candidate_;

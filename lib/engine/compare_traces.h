@@ -30,7 +30,6 @@ struct CompareOptions {
   // by cell is released.
   std::function<void(const std::vector<comparison::TensorComparison>&)> on_measured = nullptr;
   bool all_slices = false;  // keep every slice that is beyond its tolerance, not the worst 16
-  const trace::Source* truth = nullptr;  // the reference in higher precision
   comparison::WorkDivision division = {};
   // What is already measured, and where new measurements are recorded; or null.
   comparison::Checkpoint* work = nullptr;

@@ -71,23 +71,6 @@ struct NoiseRequest {
   NoiseSums* sums = nullptr;  // one per run
 };
 
-// Reference and candidate against a third tensor of higher precision. An element that is not finite
-// in one of the three is left out in all.
-struct TripleSums {
-  TileStats of_candidate;  // with the third tensor as the reference
-  TileStats of_reference;
-  std::uint64_t elements = 0;  // finite in all three
-  std::uint64_t left_out = 0;
-};
-
-// The inputs have the same box, which is summed on its own and then merged into `sums`.
-struct TripleRequest {
-  InputBox truth;
-  InputBox reference;
-  InputBox candidate;
-  TripleSums* sums = nullptr;
-};
-
 // Sums over rows, per column.
 struct ColumnSums {
   std::vector<double> exact;     // in binary64
@@ -161,7 +144,6 @@ class Batch {
 
   virtual void add(const PairRequest& request) = 0;
   virtual void add(const NoiseRequest& request) = 0;
-  virtual void add(const TripleRequest& request) = 0;
   virtual void add(const RowsRequest& request) = 0;
   virtual void add(const ReplicasRequest& request) = 0;
   virtual void add(const UpdateRequest& request) = 0;

@@ -1,10 +1,8 @@
-// Measures other runs of the reference, tensor by tensor: perturbed runs, from whose distances
-// tolerances are made, and a high-precision run, which shows whether the reference's or the
-// candidate's rounding is the better one.
+// Measures perturbed runs of the reference, tensor by tensor: tolerances are made from their
+// distances.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "measure/backend.h"
@@ -41,24 +39,5 @@ MeasuredNoise merge_sections(const std::vector<NoiseSection>& sections, const Gr
 // not on how a candidate is sharded. Throws an input error if a shard cannot be read.
 MeasuredNoise measure_noise(const Backend& backend, const TensorRef& reference,
                             const std::vector<TensorRef>& runs, const Grid& grid);
-
-struct TruthErrors {
-  // Frobenius norms over the elements that are finite in all three tensors.
-  double candidate_error_norm = 0;  // ‖C - T‖
-  double reference_error_norm = 0;  // ‖R - T‖
-  double truth_norm = 0;            // ‖T‖
-  std::uint64_t elements = 0;       // finite in all three
-  std::uint64_t left_out = 0;       // the others
-  std::uint64_t bytes_read = 0;
-};
-
-// Returns ‖C - T‖ / ‖R - T‖: infinite where only the candidate has an error; nothing where neither
-// has one, where no element is finite, or where squares overflow.
-std::optional<double> error_ratio(const TruthErrors& errors);
-
-// All three must have the same shape. Reads them box by box in bounded memory, of replicas the
-// first. Throws an input error if a shard cannot be read.
-TruthErrors measure_truth(const Backend& backend, const TensorRef& truth,
-                          const TensorRef& reference, const TensorRef& candidate);
 
 }  // namespace ttrace::measure

@@ -220,7 +220,6 @@ void write_evidence(const comparison::CompareReport& report, std::size_t index, 
     if (!not_finite) lines.add("where", finding.where);
     lines.add("replay", describe_replay(result));
     lines.add("copies", describe_replicas(result));
-    lines.add("truth", result.truth ? describe_truth(*result.truth) : "");
     lines.add("cause", describe_causes(finding));
   } else if (result.outcome == judge::Outcome::kIncomparable) {
     lines.add("shapes", finding.merged);

@@ -1,8 +1,6 @@
 #include "report/notes_text.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
 #include <ostream>
 
@@ -16,7 +14,6 @@ namespace {
 
 using base::concat;
 using base::printable;
-using base::short_number;
 using judge::Outcome;
 
 }  // namespace
@@ -96,67 +93,6 @@ void write_routing(const comparison::CompareReport& report, bool all, std::ostre
   if (shown < report.routers.size()) {
     out << "    and " << report.routers.size() - shown << " more (--all)\n";
   }
-}
-
-double relative_to_truth(double error_norm, const measure::TruthErrors& errors) {
-  if (error_norm == 0) return 0;
-  if (!(errors.truth_norm > 0)) return std::numeric_limits<double>::infinity();
-  return error_norm / errors.truth_norm;
-}
-
-std::string describe_truth(const comparison::TensorTruth& truth) {
-  const measure::TruthErrors& errors = truth.errors;
-  const auto relative = [&errors](double error) {
-    return short_number(relative_to_truth(error, errors));
-  };
-  if (errors.elements == 0) return "no element is finite in all three";
-  const std::string left_out =
-      errors.left_out == 0
-          ? ""
-          : concat("; ", base::plural(errors.left_out, "element"), " not finite left out");
-  if (errors.reference_error_norm == 0) {
-    return errors.candidate_error_norm == 0
-               ? concat("neither has an error", left_out)
-               : concat("the reference has no error, the candidate ",
-                        relative(errors.candidate_error_norm), " of the truth's norm", left_out);
-  }
-  const auto ratio = measure::error_ratio(errors);
-  if (!ratio) return concat("the squares of the errors overflow binary64", left_out);
-  return concat("error ", short_number(*ratio), " × that of the reference (",
-                relative(errors.candidate_error_norm), " against ",
-                relative(errors.reference_error_norm), " of the truth's norm, ",
-                dtype_short_name(truth.dtype), ")", left_out);
-}
-
-std::vector<const comparison::TensorTruth*> truths_of(const comparison::CompareReport& report) {
-  std::vector<const comparison::TensorTruth*> truths;
-  for (const comparison::TensorComparison& result : report.results) {
-    truths.push_back(result.truth ? &*result.truth : nullptr);
-  }
-  return truths;
-}
-
-void write_truth(const comparison::CompareReport& report, std::ostream& out) {
-  if (!report.truth) return;
-  const comparison::TruthRun& run = *report.truth;
-  const comparison::TruthRatios ratios = comparison::truth_ratios(truths_of(report));
-  out << "  truth " << printable(run.facts.path) << ": ";
-  if (ratios.worst) {
-    out << "error of the candidate / error of the reference: median "
-        << short_number(*ratios.median) << ", worst " << short_number(*ratios.worst) << " ("
-        << printable(to_string(report.results[ratios.worst_at].key)) << ")";
-  } else {
-    out << "no tensor has a ratio of errors";
-  }
-  out << "; of " << base::plural(ratios.compared, "tensor");
-  if (ratios.reference_exact > 0) {
-    out << ", " << ratios.reference_exact << " without error in the reference";
-  }
-  if (ratios.unusable > 0) out << ", " << ratios.unusable << " with nothing finite to measure";
-  out << "; " << run.without << " without truth";
-  if (run.incomparable > 0) out << ", " << run.incomparable << " of another shape in it";
-  if (run.unreadable > 0) out << ", " << run.unreadable << " unreadable in it";
-  out << "; it does not affect the verdict\n";
 }
 
 void write_unmatched(const comparison::CompareReport& report, bool all, std::ostream& out) {

@@ -3,7 +3,6 @@
 
 #include <ostream>
 #include <string>
-#include <vector>
 
 #include "comparison/result.h"
 
@@ -24,19 +23,6 @@ std::string describe_tokens_left_out(const comparison::TensorComparison& result)
 // Writes which routers chose other experts, and how many tensors were not judged for that reason.
 // Writes nothing if no router did.
 void write_routing(const comparison::CompareReport& report, bool all, std::ostream& out);
-
-// `error_norm` / ‖T‖, where T is the tensor of the high-precision run (--truth). Infinite if T is
-// zero and the error is not.
-double relative_to_truth(double error_norm, const measure::TruthErrors& errors);
-
-// "error 3.1 × that of the reference (...)", for one tensor.
-std::string describe_truth(const comparison::TensorTruth& truth);
-
-// One entry per result; null if the result has none.
-std::vector<const comparison::TensorTruth*> truths_of(const comparison::CompareReport& report);
-
-// Writes one line about the high-precision run over all tensors, or nothing if there was none.
-void write_truth(const comparison::CompareReport& report, std::ostream& out);
 
 // Writes the names that only the reference has, with the most similar names of the candidate: a few
 // lines, or all with `all`. Writes nothing if no name has a similar one.

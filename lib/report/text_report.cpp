@@ -289,7 +289,6 @@ void write_text(const comparison::CompareReport& report, const TextStyle& style,
   write_drift(report, text);
   write_unmatched(report, style.all, text);
   write_routing(report, style.all, text);
-  write_truth(report, text);
   write_footer(report, style, text);
   out << folded(text.str(), style.width);
 }

@@ -186,7 +186,7 @@ def test_what_could_not_be_read_is_tried_again(ttrace: Run, tmp_path: Path) -> N
     ("flags", "words"),
     [
         (["--skip", "layers.1*"], "--skip is not given there and layers.1* here"),
-        (["--truth", TESTDATA / "noise2.h5"], "--truth is not given there"),
+        (["--common"], "--common is not given there and given here"),
         (["--noise", TESTDATA / "noise2.h5"], "--noise is "),
         (["--step", "0"], "--step is not given there and 0 here"),
     ],

@@ -90,7 +90,6 @@ def test_a_file_is_written_once_and_not_read(folder: Path, ttrace: Run, command:
         [*PAIR, "--json", "run/manifest.json"],
         [*PAIR, "--html", "link/../run/rank_00001.h5"],
         [*PAIR, "--resume", "./ref.h5"],
-        [*PAIR, "--truth", "ref.h5", "--json", "./ref.h5"],
         [*PAIR, "--noise", "ref.h5", "--map-starter", "ref.h5"],
         ["calibrate", "ref.h5", "ref.h5", "-o", "there/../ref.h5"],
         ["watch", "run", "--json", "run/manifest.json"],
@@ -111,7 +110,7 @@ def test_a_trace_that_is_read_is_not_written(folder: Path, ttrace: Run, command:
 
 
 READ = """candidate-specification known layout map noise reference report since spec specification
-          starter tolerance truth"""
+          starter tolerance"""
 WRITTEN = "html json junit markdown map-starter out output plan resume"
 
 

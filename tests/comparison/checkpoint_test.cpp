@@ -76,14 +76,14 @@ std::vector<Finished> all_sorts() {
                      7};
   FinishedReplay unplayed;
   unplayed.problem = "cannot be read";
-  FinishedTruth truth;
-  truth.truth = {tensor::DType::kFloat64, {1, 2, 3, 4, 5, 6}};
-  FinishedTruth no_truth;
-  no_truth.problem = "damaged";
+  FinishedJudgement judged;
+  judged.judgement = std::string("\0 it follows \xff", 14);
+  FinishedJudgement not_judged;
+  not_judged.problem = "damaged";
   return {{key, measurement()},        {make_key(""), FinishedMeasurement{}},
           {make_key("a"), unreadable}, {make_key("a"), replay},
-          {make_key("a"), unplayed},   {make_key("b"), truth},
-          {make_key("b"), no_truth}};
+          {make_key("a"), unplayed},   {make_key("b"), judged},
+          {make_key("b"), not_judged}};
 }
 
 TEST_CASE("what is finished is one line, and the line says it again to the bit") {
@@ -113,9 +113,9 @@ TEST_CASE("what is finished is one line, and the line says it again to the bit")
   const auto replay = std::get<FinishedReplay>(parse_finished(finished_line(all_sorts()[3])).what);
   CHECK(replay.clip == 0.3);
   CHECK(replay.measured.worst->place->local == tensor::Shape{3});
-  const auto truth = std::get<FinishedTruth>(parse_finished(finished_line(all_sorts()[5])).what);
-  CHECK(truth.truth.dtype == tensor::DType::kFloat64);
-  CHECK(truth.truth.errors.left_out == 5);
+  const auto judged =
+      std::get<FinishedJudgement>(parse_finished(finished_line(all_sorts()[5])).what);
+  CHECK(judged.judgement == std::string("\0 it follows \xff", 14));
 }
 
 TEST_CASE("property: a line with any one byte changed, gone or doubled is refused") {

@@ -34,7 +34,6 @@ struct Runs {
                          const std::atomic<bool>* stop = nullptr) const {
     CompareOptions options;
     options.execution.threads = threads;
-    options.truth = &random.reference;
     options.work = work;
     options.division = std::move(division);
     options.stop = stop;

@@ -147,24 +147,6 @@ TEST_CASE("noise is measured by the backend that is given") {
   CHECK(naive.counts.noise == 2);
 }
 
-TEST_CASE("the distance to a high-precision run is measured by the backend that is given") {
-  const Doubles t = random_values(10);
-  Doubles c = near(t, 11);
-  c[5] = kNan;
-  const Made truth(t, DType::kFloat64);
-  const Made reference(near(t, 12));
-  const Made candidate(c);
-  const NaiveBackend naive;
-  const TruthErrors a = measure_truth(cpu_backend(), truth.ref(), reference.ref(), candidate.ref());
-  const TruthErrors b = measure_truth(naive, truth.ref(), reference.ref(), candidate.ref());
-  CHECK(a.candidate_error_norm == b.candidate_error_norm);
-  CHECK(a.reference_error_norm == b.reference_error_norm);
-  CHECK(a.truth_norm == b.truth_norm);
-  CHECK(a.elements == b.elements);
-  CHECK(b.left_out == 1);
-  CHECK(naive.counts.triples == 2);
-}
-
 TEST_CASE("updates are replayed by the backend that is given") {
   const Doubles before = random_values(13);
   Doubles squares = random_values(14);

@@ -145,24 +145,6 @@ inline void naive(const measure::NoiseRequest& request) {
   }
 }
 
-inline void naive(const measure::TripleRequest& request) {
-  const tensor::Box& box = request.truth.box;
-  std::vector<double> t = naive_numbers(request.truth.values);
-  std::vector<double> r = naive_numbers(request.reference.values);
-  std::vector<double> c = naive_numbers(request.candidate.values);
-  for (std::size_t i = 0; i < t.size(); ++i) {
-    const bool finite = std::isfinite(t[i]) && std::isfinite(r[i]) && std::isfinite(c[i]);
-    finite ? ++request.sums->elements : ++request.sums->left_out;
-    if (!finite) t[i] = r[i] = c[i] = 0;
-  }
-  TileStats of_candidate;
-  TileStats of_reference;
-  naive_stats(box, t, c, of_candidate);
-  naive_stats(box, t, r, of_reference);
-  request.sums->of_candidate.merge(of_candidate);
-  request.sums->of_reference.merge(of_reference);
-}
-
 inline void naive(const measure::RowsRequest& request) {
   const std::vector<double> g = naive_numbers(request.gradient.values);
   const std::vector<double> x =
@@ -264,7 +246,7 @@ inline void naive(const measure::UpdateRequest& request) {
 }
 
 struct RequestCounts {
-  std::atomic<int> pairs{0}, noise{0}, triples{0}, rows{0}, replicas{0}, updates{0};
+  std::atomic<int> pairs{0}, noise{0}, rows{0}, replicas{0}, updates{0};
   std::atomic<int> finishes{0};
 };
 
@@ -283,12 +265,6 @@ class NaiveBatch : public measure::Batch {
     measure::NoiseRequest kept = request;
     keep({&kept.reference.values.bits});
     for (InputBox& run : kept.runs) keep({&run.values.bits});
-    later(kept);
-  }
-  void add(const measure::TripleRequest& request) override {
-    ++counts_.triples;
-    measure::TripleRequest kept = request;
-    keep({&kept.truth.values.bits, &kept.reference.values.bits, &kept.candidate.values.bits});
     later(kept);
   }
   void add(const measure::RowsRequest& request) override {

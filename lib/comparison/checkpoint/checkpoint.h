@@ -34,12 +34,6 @@ struct FinishedReplay {
   measure::UpdateMeasurement measured;
 };
 
-// The comparison with the high-precision run, or why there is none.
-struct FinishedTruth {
-  std::string problem;  // or empty
-  TensorTruth truth;
-};
-
 // A tensor of an audit judged by its expression, or why it cannot be.
 struct FinishedJudgement {
   std::string problem;    // or empty
@@ -53,7 +47,7 @@ enum class WorkOf { kCommand, kCandidate, kReference };
 // frontier and causes are computed anew from it.
 struct Finished {
   trace::TensorKey key;
-  std::variant<FinishedMeasurement, FinishedReplay, FinishedTruth, FinishedJudgement> what;
+  std::variant<FinishedMeasurement, FinishedReplay, FinishedJudgement> what;
   WorkOf of = WorkOf::kCommand;
 };
 

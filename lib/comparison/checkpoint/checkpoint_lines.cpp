@@ -63,12 +63,6 @@ void each_member(Archive& archive, Value& value) {
   } else if constexpr (std::is_same_v<T, measure::UpdateMeasurement>) {
     auto& [total, blocks, unmoved, unjudged, sum_bound2, largest_place, worst, bytes_read] = value;
     archive(total, blocks, unmoved, unjudged, sum_bound2, largest_place, worst, bytes_read);
-  } else if constexpr (std::is_same_v<T, measure::TruthErrors>) {
-    auto& [candidate_error, reference_error, truth, elements, left_out, bytes_read] = value;
-    archive(candidate_error, reference_error, truth, elements, left_out, bytes_read);
-  } else if constexpr (std::is_same_v<T, TensorTruth>) {
-    auto& [dtype, errors] = value;
-    archive(dtype, errors);
   } else if constexpr (std::is_same_v<T, FinishedMeasurement>) {
     auto& [unreadable, measurement, noise] = value;
     archive(unreadable);
@@ -77,10 +71,6 @@ void each_member(Archive& archive, Value& value) {
     auto& [clip, problem, measured] = value;
     archive(clip, problem);
     if (problem.empty()) archive(measured);
-  } else if constexpr (std::is_same_v<T, FinishedTruth>) {
-    auto& [problem, truth] = value;
-    archive(problem);
-    if (problem.empty()) archive(truth);
   } else {
     static_assert(std::is_same_v<T, FinishedJudgement>);
     auto& [problem, judgement] = value;
@@ -219,8 +209,6 @@ Finished parsed_sort(std::uint64_t sort, Reader& in, trace::TensorKey key) {
       return parsed<FinishedMeasurement>(in, std::move(key));
     case 1:
       return parsed<FinishedReplay>(in, std::move(key));
-    case 2:
-      return parsed<FinishedTruth>(in, std::move(key));
     default:
       return parsed<FinishedJudgement>(in, std::move(key));
   }
@@ -233,8 +221,7 @@ const std::string& problem_of(const Finished& finished) {
     return measured->unreadable;
   }
   if (const auto* replay = std::get_if<FinishedReplay>(&finished.what)) return replay->problem;
-  if (const auto* judged = std::get_if<FinishedJudgement>(&finished.what)) return judged->problem;
-  return std::get<FinishedTruth>(finished.what).problem;
+  return std::get<FinishedJudgement>(finished.what).problem;
 }
 
 std::string finished_line(const Finished& finished) {

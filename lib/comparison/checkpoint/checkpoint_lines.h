@@ -8,7 +8,7 @@
 
 namespace ttrace::comparison {
 
-// Returns why there is no measurement, replay or truth; or empty.
+// Returns why there is no measurement, replay or judgement; or empty.
 const std::string& problem_of(const Finished& finished);
 
 // Writes one line of printable ASCII without its end; exact to the bit, NaNs included.

@@ -15,7 +15,6 @@ class CpuBatch : public Batch {
 
   void add(const PairRequest& request) override { compute(kernel_, request); }
   void add(const NoiseRequest& request) override { compute(kernel_, request); }
-  void add(const TripleRequest& request) override { compute(kernel_, request); }
   void add(const RowsRequest& request) override { compute(request); }
   void add(const ReplicasRequest& request) override { compute(request); }
   void add(const UpdateRequest& request) override { compute(kernel_, request); }

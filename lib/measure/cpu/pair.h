@@ -1,4 +1,4 @@
-// Pairs, noise, high-precision runs and replicas on the CPU: sums over the tiles of boxes.
+// Pairs, noise and replicas on the CPU: sums over the tiles of boxes.
 // measure/backend.h says what each request means.
 #pragma once
 
@@ -9,7 +9,6 @@ namespace ttrace::measure {
 
 void compute(const Kernel& kernel, const PairRequest& request);
 void compute(const Kernel& kernel, const NoiseRequest& request);
-void compute(const Kernel& kernel, const TripleRequest& request);
 void compute(const ReplicasRequest& request);
 
 }  // namespace ttrace::measure

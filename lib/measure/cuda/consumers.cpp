@@ -132,34 +132,6 @@ class NoiseConsumer : public Consumer {
   std::size_t cell_;
 };
 
-class TripleConsumer : public Consumer {
- public:
-  TripleConsumer(const tensor::Box& box, TripleSums& into) : box_(box), into_(into) {}
-
-  void take(const TileRun& run, std::span<const TileResult> results) override {
-    for (std::uint64_t tile = 0; tile < run.tiles(); ++tile) {
-      const std::uint64_t at = tile * kTile;
-      const std::uint64_t count = std::min<std::uint64_t>(kTile, run.elements - at);
-      const TileResult& candidate = results[2 * tile];
-      const TileResult& reference = results[2 * tile + 1];
-      into_.left_out += candidate.left_out;
-      into_.elements += count - candidate.left_out;
-      add_result(candidate, count, box_, run.first + at, of_candidate_);
-      add_result(reference, count, box_, run.first + at, of_reference_);
-    }
-  }
-  void end() override {
-    into_.of_candidate.merge(of_candidate_);
-    into_.of_reference.merge(of_reference_);
-  }
-
- private:
-  tensor::Box box_;
-  TripleSums& into_;
-  TileStats of_candidate_;
-  TileStats of_reference_;
-};
-
 class ReplicaConsumer : public Consumer {
  public:
   explicit ReplicaConsumer(double& squared_distance) : squared_distance_(squared_distance) {}
@@ -217,10 +189,6 @@ std::unique_ptr<Consumer> noise_consumer(const tensor::Box& box, NoiseSums& into
   return std::make_unique<NoiseConsumer>(box, into, cell);
 }
 
-std::unique_ptr<Consumer> triple_consumer(const tensor::Box& box, TripleSums& into) {
-  return std::make_unique<TripleConsumer>(box, into);
-}
-
 std::unique_ptr<Consumer> replica_consumer(double& squared_distance) {
   return std::make_unique<ReplicaConsumer>(squared_distance);
 }
@@ -263,15 +231,6 @@ std::vector<TileResult> results_on_cpu(const Backend& cpu, const TileRun& run) {
       return InputBox{
           box, {all.bits.subspan(first * width, box.extent[0] * width), all.dtype, all.scale}};
     };
-    if (run.arithmetic == TileArithmetic::kTriples) {
-      TripleSums sums;
-      batch->add(TripleRequest{input(0), input(1), input(2), &sums});
-      batch->finish();
-      results.push_back(as_result(sums.of_candidate));
-      results.back().left_out = static_cast<std::uint32_t>(sums.left_out);
-      results.push_back(as_result(sums.of_reference));
-      continue;
-    }
     TileStats stats;
     PairRequest request{input(0), input(1), box};
     request.stats = &stats;

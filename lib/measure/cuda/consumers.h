@@ -44,7 +44,6 @@ class Consumer {
 std::unique_ptr<Consumer> pair_consumer(const tensor::Box& box, TileStats& into, CellSums* cell);
 std::unique_ptr<Consumer> integer_consumer(const tensor::Box& box, TileStats& into);
 std::unique_ptr<Consumer> noise_consumer(const tensor::Box& box, NoiseSums& into, std::size_t cell);
-std::unique_ptr<Consumer> triple_consumer(const tensor::Box& box, TripleSums& into);
 std::unique_ptr<Consumer> replica_consumer(double& squared_distance);
 
 // Adds the result of a tile, as add_tile of the CPU does it; `first` is the tile's position in

@@ -54,7 +54,6 @@ class CudaBatch : public Batch {
 
   void add(const PairRequest& request) override;
   void add(const NoiseRequest& request) override;
-  void add(const TripleRequest& request) override;
   void add(const RowsRequest& request) override;
   void add(const ReplicasRequest& request) override;
   void add(const UpdateRequest& request) override;
@@ -307,16 +306,6 @@ void CudaBatch::add(const NoiseRequest& request) {
     }
     stage(part, inputs, std::move(uses));
   });
-}
-
-void CudaBatch::add(const TripleRequest& request) {
-  const tensor::Box& box = request.truth.box;
-  if (tensor::empty(box) || !is_ready(3)) return forward(request);
-  std::vector<Use> uses(1);
-  uses[0].arithmetic = TileArithmetic::kTriples;
-  uses[0].inputs = {0, 1, 2};
-  uses[0].consumer = triple_consumer(box, *request.sums);
-  stage(box, {&request.truth, &request.reference, &request.candidate}, std::move(uses));
 }
 
 void CudaBatch::add(const RowsRequest& request) {

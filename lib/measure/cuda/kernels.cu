@@ -29,11 +29,6 @@ __global__ void __launch_bounds__(kTileThreads, 2) integer_tiles(TileLaunch laun
   sum_integers(execution, launch);
 }
 
-__global__ void __launch_bounds__(kTileThreads, 2) triple_tiles(TileLaunch launch) {
-  DeviceExecution execution;
-  sum_triples(execution, launch);
-}
-
 __global__ void __launch_bounds__(kTileThreads, 1) update_tiles(TileLaunch launch) {
   DeviceExecution execution;
   judge_updates(execution, launch);
@@ -89,8 +84,6 @@ TileKernel kernel_of(const TileLaunch& launch) {
       return number_tiles;
     case TileArithmetic::kIntegers:
       return integer_tiles;
-    case TileArithmetic::kTriples:
-      return triple_tiles;
     case TileArithmetic::kUpdates:
       return update_tiles;
   }

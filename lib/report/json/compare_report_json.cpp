@@ -294,7 +294,6 @@ std::string json_text(const comparison::CompareReport& report, const JsonStyle& 
     for (const trace::Kind kind : report.kinds_in_neither) kinds.push_back(kind_name(kind));
     text.add("kinds_in_neither", kinds);
   }
-  if (report.truth) text.add("truth", truth_json(report));
   if (!report.routers.empty()) text.add_lines("routing", report.routers, router_json);
   if (!report.kinks.empty()) text.add_lines("kinks", report.kinks, kink_json);
   if (report.microbatches) text.add("microbatches", references.microbatches(*report.microbatches));

@@ -26,20 +26,12 @@ comparison::PartNumber part_number_from(const JsonCursor& part) {
 std::string comparison_id_text(const comparison::ComparisonId& id) {
   json facts = json::array();
   for (const auto& [what, state] : id.facts) facts.push_back({what, state});
-  json out{{"reference", id.reference},
-           {"candidate", id.candidate},
-           {"noise", id.noise},
-           {"tolerance", id.tolerance},
-           {"layout", id.layout},
-           {"map", id.map},
-           {"truth", id.truth},
-           {"only", id.only},
-           {"skip", id.skip},
-           {"kind", id.kinds},
-           {"step", id.steps},
-           {"common", id.common},
-           {"specification", id.specification},
-           {"exact", id.exact}};
+  json out{
+      {"reference", id.reference}, {"candidate", id.candidate}, {"noise", id.noise},
+      {"tolerance", id.tolerance}, {"layout", id.layout},       {"map", id.map},
+      {"only", id.only},           {"skip", id.skip},           {"kind", id.kinds},
+      {"step", id.steps},          {"common", id.common},       {"specification", id.specification},
+      {"exact", id.exact}};
   if (id.localized) {
     out["localize"] = {{"candidate_specification", id.candidate_specification},
                        {"layer", id.layers},
@@ -52,8 +44,8 @@ std::string comparison_id_text(const comparison::ComparisonId& id) {
 }
 
 comparison::ComparisonId comparison_id_from(const JsonCursor& cursor) {
-  cursor.allow_keys({"reference", "candidate", "noise", "tolerance", "layout", "map", "truth",
-                     "only", "skip", "kind", "step", "common", "specification", "exact", "localize",
+  cursor.allow_keys({"reference", "candidate", "noise", "tolerance", "layout", "map", "only",
+                     "skip", "kind", "step", "common", "specification", "exact", "localize",
                      "local_files", "facts"});
   comparison::ComparisonId id;
   id.reference = cursor.require("reference").as_string();
@@ -62,7 +54,6 @@ comparison::ComparisonId comparison_id_from(const JsonCursor& cursor) {
   id.tolerance = cursor.require("tolerance").as_string();
   id.layout = cursor.require("layout").as_string();
   id.map = cursor.require("map").as_string();
-  id.truth = cursor.require("truth").as_string();
   id.only = cursor.require("only").as_strings();
   id.skip = cursor.require("skip").as_strings();
   id.kinds = cursor.require("kind").as_strings();

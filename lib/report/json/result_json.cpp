@@ -12,9 +12,7 @@
 #include "report/finding_groups.h"
 #include "report/json/compare_report_json.h"
 #include "report/json/report_text_json.h"
-#include "report/json/run_json.h"
 #include "report/layer.h"
-#include "report/notes_text.h"
 
 namespace ttrace::report {
 
@@ -89,36 +87,6 @@ json kink_json(const comparison::KinkFlips& kink) {
           {"at_limits", kink.at_limits}, {"at_maxima", kink.at_maxima},
           {"noise", number(kink.noise)}, {"largest", number(kink.largest)},
           {"moved", number(kink.moved)}};
-}
-
-json tensor_truth_json(const comparison::TensorTruth& truth) {
-  const measure::TruthErrors& errors = truth.errors;
-  const auto relative = [&errors](double error) {
-    return errors.elements > 0 ? number(relative_to_truth(error, errors)) : json(nullptr);
-  };
-  const auto ratio = measure::error_ratio(errors);
-  return {{"dtype", dtype_name(truth.dtype)},
-          {"candidate_error", relative(errors.candidate_error_norm)},
-          {"reference_error", relative(errors.reference_error_norm)},
-          {"ratio", ratio ? number(*ratio) : json(nullptr)},
-          {"left_out", errors.left_out}};
-}
-
-json truth_json(const comparison::CompareReport& report) {
-  const comparison::TruthRatios ratios = comparison::truth_ratios(truths_of(report));
-  json out = trace_json(report.truth->facts);
-  out["compared"] = ratios.compared;
-  out["without"] = report.truth->without;
-  out["incomparable"] = report.truth->incomparable;
-  out["unreadable"] = report.truth->unreadable;
-  out["reference_exact"] = ratios.reference_exact;
-  out["median_ratio"] = ratios.median ? json(*ratios.median) : json(nullptr);
-  out["worst"] = nullptr;
-  if (ratios.worst) {
-    out["worst"] = {{"ratio", *ratios.worst},
-                    {"key", key_json(report.results[ratios.worst_at].key)}};
-  }
-  return out;
 }
 
 namespace {
@@ -354,7 +322,6 @@ json result_json(const comparison::TensorComparison& result, std::size_t most_sl
   if (const std::uint64_t rows = comparison::rows_left_out(result); rows > 0) {
     out["rows_left_out"] = rows;
   }
-  if (result.truth) out["truth"] = tensor_truth_json(*result.truth);
   return out;
 }
 

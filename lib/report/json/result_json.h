@@ -31,12 +31,6 @@ json router_json(const comparison::RouterFlips& router);
 // The flips of one gradient.
 json kink_json(const comparison::KinkFlips& kink);
 
-// The member `truth` of a result: the comparison with the high-precision run.
-json tensor_truth_json(const comparison::TensorTruth& truth);
-
-// The member `truth` of the report, which must have one.
-json truth_json(const comparison::CompareReport& report);
-
 // The result of one tensor, with at most so many of the slices beyond their tolerance.
 json result_json(const comparison::TensorComparison& result, std::size_t most_slices);
 

@@ -305,9 +305,6 @@ std::string judged_pair_flags(const JsonCursor& root) {
     const std::string rules = text_at(root, member);
     if (!rules.empty()) line += flag + shell_word(rules);
   }
-  if (const auto truth = root.find("truth")) {
-    line += " --truth " + shell_word(truth->require("path").as_string());
-  }
   return line;
 }
 

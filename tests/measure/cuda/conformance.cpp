@@ -212,35 +212,6 @@ Conformance check_noise(const Backend& backend, std::uint64_t seed) {
   return all;
 }
 
-Conformance check_triples(const Backend& backend, std::uint64_t seed) {
-  Conformance all;
-  Draw draw(seed);
-  for (const std::size_t count : kSizes) {
-    for (const Pattern pattern : kPatterns) {
-      const DType t_type = kFloatTypes[draw.between(0, 1)];
-      const DType r_type = kFloatTypes[draw.between(0, 5)];
-      const DType c_type = kFloatTypes[draw.between(0, 5)];
-      const tensor::Box box = tensor::whole({count});
-      const Values t(draw, t_type, count, pattern);
-      const Values r(draw, r_type, count, Pattern::kSprinkled, 1, 0.5);
-      const Values c(draw, c_type, count, pattern, 3);
-      Case one(all, concat("triple of ", count, ", ", tensor::dtype_short_name(t_type), " ",
-                           tensor::dtype_short_name(r_type), " ", tensor::dtype_short_name(c_type),
-                           ", ", pattern_name(pattern)));
-      measure::TripleSums expected;
-      measure::TripleSums actual;
-      run(measure::cpu_backend(),
-          measure::TripleRequest{t.as(box), r.as(box), c.as(box), &expected});
-      run(backend, measure::TripleRequest{t.as(box), r.as(box), c.as(box), &actual});
-      one.same(expected.of_candidate, actual.of_candidate);
-      one.same(expected.of_reference, actual.of_reference);
-      one.same("elements", expected.elements, actual.elements);
-      one.same("left out", expected.left_out, actual.left_out);
-    }
-  }
-  return all;
-}
-
 Conformance check_rows(const Backend& backend, std::uint64_t seed) {
   Conformance all;
   Draw draw(seed);

@@ -22,7 +22,6 @@ Conformance check_mixed_pairs(const measure::Backend& backend, std::uint64_t see
 Conformance check_boxes(const measure::Backend& backend, std::uint64_t seed);
 Conformance check_integers(const measure::Backend& backend, std::uint64_t seed);
 Conformance check_noise(const measure::Backend& backend, std::uint64_t seed);
-Conformance check_triples(const measure::Backend& backend, std::uint64_t seed);
 Conformance check_rows(const measure::Backend& backend, std::uint64_t seed);
 Conformance check_replicas(const measure::Backend& backend, std::uint64_t seed);
 Conformance check_updates(const measure::Backend& backend, std::uint64_t seed);
@@ -38,7 +37,6 @@ inline constexpr ConformanceCheck kConformanceChecks[]{{"pairs", check_pairs},
                                                        {"boxes and cells", check_boxes},
                                                        {"integers", check_integers},
                                                        {"noise", check_noise},
-                                                       {"triples", check_triples},
                                                        {"rows", check_rows},
                                                        {"replicas", check_replicas},
                                                        {"updates", check_updates},

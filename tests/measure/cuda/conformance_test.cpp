@@ -29,7 +29,6 @@ TEST_CASE("boxes and cells on the device have the bits of the CPU", "[cuda]") {
 }
 TEST_CASE("integers on the device are compared exactly", "[cuda]") { check(check_integers); }
 TEST_CASE("noise on the device has the bits of the CPU", "[cuda]") { check(check_noise); }
-TEST_CASE("triples on the device have the bits of the CPU", "[cuda]") { check(check_triples); }
 TEST_CASE("sums of rows on the device have the bits of the CPU", "[cuda]") { check(check_rows); }
 TEST_CASE("distances of replicas on the device have the bits of the CPU", "[cuda]") {
   check(check_replicas);

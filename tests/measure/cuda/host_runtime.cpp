@@ -56,8 +56,6 @@ HostKernel kernel_of(const TileLaunch& launch) {
       return pairs_of<NumbersTile>(launch);
     case TileArithmetic::kIntegers:
       return [&launch](HostExecution& execution) { sum_integers(execution, launch); };
-    case TileArithmetic::kTriples:
-      return [&launch](HostExecution& execution) { sum_triples(execution, launch); };
     case TileArithmetic::kUpdates:
       return [&launch](HostExecution& execution) { judge_updates(execution, launch); };
   }

@@ -178,44 +178,4 @@ TTRACE_DEVICE void sum_integers(Execution& execution, const TileLaunch& launch) 
   if (tile.lane == 0) launch.results[tile.index] = result;
 }
 
-// Truth, reference and candidate: an element that is not finite in one of them counts as zero in
-// all three. Gives the sums of the candidate, then of the reference, both against the truth.
-template <typename Execution>
-TTRACE_DEVICE void sum_triples(Execution& execution, const TileLaunch& launch) {
-  WarpTile tile;
-  if (!find_tile(execution, launch, tile)) return;
-  const NumbersTile t(tile.job->inputs[0], tile.first);
-  const NumbersTile r(tile.job->inputs[1], tile.first);
-  const NumbersTile c(tile.job->inputs[2], tile.first);
-  LaneSums of_candidate;
-  LaneSums of_reference;
-  std::uint32_t left_out = 0;
-  for (std::uint32_t i = tile.lane; i < tile.count; i += kWarp) {
-    const double truth = t(i);
-    const double reference = r(i);
-    const double candidate = c(i);
-    if (!is_finite(truth) || !is_finite(reference) || !is_finite(candidate)) {
-      ++left_out;
-      continue;
-    }
-    of_candidate.add<false>(i, truth, candidate);
-    of_reference.add<false>(i, truth, reference);
-  }
-  TileResult results[2];
-  reduce(execution, of_candidate, results[0]);
-  reduce(execution, of_reference, results[1]);
-  left_out = add_lanes(execution, left_out);
-  if (tile.lane != 0) return;
-  const NumbersTile* const others[2] = {&c, &r};
-  for (std::uint32_t which = 0; which < 2; ++which) {
-    TileResult& result = results[which];
-    result.left_out = left_out;
-    if (result.largest_at != kNowhere) {
-      result.reference_at = t(result.largest_at);
-      result.candidate_at = (*others[which])(result.largest_at);
-    }
-    launch.results[2 * tile.index + which] = result;
-  }
-}
-
 }  // namespace ttrace::measure::cuda

@@ -23,7 +23,6 @@ enum class TileArithmetic : std::uint32_t {
   kStored,    // two inputs of the same floating-point type, scale 1
   kNumbers,   // two inputs of any types
   kIntegers,  // two inputs of 64-bit integers, compared exactly
-  kTriples,   // truth, reference and candidate of any types; gives two sums
   kUpdates,   // an update of any types; gives the sums of a pair and an UpdateResult
 };
 
@@ -69,7 +68,6 @@ struct TileResult {
   std::uint32_t nonfinite_equal = 0;
   std::uint32_t nonfinite_different = 0;
   std::uint32_t first_different = kNowhere;  // among the non-finite pairs
-  std::uint32_t left_out = 0;                // of a triple: not finite in one of the three
 };
 
 // The further results of an update (UpdateSums), stored as a TileResult: counts and sums of the
@@ -86,13 +84,12 @@ struct UpdateResult {
   std::uint32_t outside = 0;
   std::uint32_t unmoved = 0;
   std::uint32_t tiny = 0;  // elements whose bound is so small that ratios lose digits
-  std::uint32_t unused[7] = {};
+  std::uint32_t unused[6] = {};
 };
 static_assert(sizeof(UpdateResult) == sizeof(TileResult));
 
 inline constexpr std::uint32_t results_per_tile(TileArithmetic arithmetic) {
-  const bool two = arithmetic == TileArithmetic::kTriples || arithmetic == TileArithmetic::kUpdates;
-  return two ? 2 : 1;
+  return arithmetic == TileArithmetic::kUpdates ? 2 : 1;
 }
 
 // Sums over rows (RowsRequest). There is 1 sum, or 1 + 2 · norms with an input; `sums` holds of
