@@ -400,6 +400,17 @@ JsonCursor JsonCursor::require(std::string_view key) const {
   return *found;
 }
 
+void JsonCursor::require_format(std::string_view expected, std::string_view remedy) const {
+  const std::string_view found = as_text();
+  if (found == expected) return;
+  const std::size_t name = expected.rfind('/');
+  const bool is_earlier = found.size() == expected.size() && found < expected &&
+                          found.substr(0, name) == expected.substr(0, name);
+  throw error("this is \"", excerpt(found), "\"",
+              is_earlier ? ", of a version that was never released" : "",
+              ", but this ttrace reads \"", expected, "\"", remedy.empty() ? "" : "; ", remedy);
+}
+
 std::string json_string(std::string_view text) { return json(text).dump(); }
 
 }  // namespace ttrace::base

@@ -59,6 +59,10 @@ class JsonCursor {
   std::optional<JsonCursor> find(std::string_view key) const;
   JsonCursor require(std::string_view key) const;
 
+  // Throws an input error, which ends with `remedy`, unless the text is `expected`, the format and
+  // version that this program reads: "ttrace.map/2". Earlier versions were never released.
+  void require_format(std::string_view expected, std::string_view remedy = {}) const;
+
   template <typename... Parts>
   InputError error(const Parts&... parts) const {
     return input_error(place(), ": ", parts...);

@@ -208,12 +208,7 @@ void add_lines(const std::vector<json>& items, std::string& text) {
 Calibration parse_calibration(std::string_view text, const std::string& file) {
   const base::JsonDocument document(text, file);
   const JsonCursor root = document.root();
-  const std::string schema = root.require("schema").as_string();
-  if (schema != kToleranceSchema) {
-    throw root.require("schema").error("\"", base::printable(schema), "\" is not \"",
-                                       kToleranceSchema,
-                                       "\"; write the file with `ttrace calibrate`");
-  }
+  root.require("schema").require_format(kToleranceSchema, "write the file with `ttrace calibrate`");
   root.allow_keys({"schema", "reference", "noise_runs", "rules", "tensors"});
   Calibration calibration;
   if (const auto reference = root.find("reference")) calibration.reference = reference->as_string();

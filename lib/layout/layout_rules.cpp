@@ -203,11 +203,7 @@ trace::Manifest with_layout_rules(const trace::Manifest& manifest, std::string_v
                                   const std::string& file) {
   const base::JsonDocument document(text, file);
   const JsonCursor root = document.root();
-  const JsonCursor schema = root.require("schema");
-  if (schema.as_string() != "ttrace.layout/1") {
-    throw schema.error("this is \"", base::printable(schema.as_string()),
-                       "\", expected \"ttrace.layout/1\"");
-  }
+  root.require("schema").require_format("ttrace.layout/1");
   root.allow_keys({"schema", "meshes", "rules"});
   trace::Manifest changed = manifest;
   if (const auto meshes = root.find("meshes")) {

@@ -95,8 +95,8 @@ class ManifestMerge {
   void add(std::uint64_t rank, trace::Manifest part);
 
   // Returns the manifest of the run. Throws an input error if no manifest was added, if ranks
-  // describe a tensor, the optimizer or the meshes differently, if a rank lies on no mesh, if their
-  // formats are of two versions, and as set_ranks(). To be called once.
+  // describe a tensor, the optimizer or the meshes differently, if a rank lies on no mesh, and as
+  // set_ranks(). To be called once.
   MergedManifest finish();
 
  private:

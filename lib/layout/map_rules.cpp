@@ -53,7 +53,6 @@ void check_captures(const JsonCursor& json, const MapRule& rule) {
 }
 
 constexpr std::string_view kSchema = "ttrace.map/2";
-constexpr std::string_view kNeverReleased = "ttrace.map/1";
 
 MapRule dropping_rule(const JsonCursor& json) {
   json.allow_keys({"drop", "reason", "kind"});
@@ -269,15 +268,7 @@ std::optional<RuleMatch> match_of(const std::vector<MapRule>& rules, std::string
 MapRules parse_map_rules(std::string_view text, const std::string& file) {
   const base::JsonDocument document(text, file);
   const JsonCursor root = document.root();
-  const JsonCursor schema = root.require("schema");
-  const std::string version = schema.as_string();
-  if (version == kNeverReleased) {
-    throw schema.error("this is \"", kNeverReleased, "\", which was never released; write \"",
-                       kSchema, "\", whose rules are the same and more");
-  }
-  if (version != kSchema) {
-    throw schema.error("this is \"", base::printable(version), "\", expected \"", kSchema, "\"");
-  }
+  root.require("schema").require_format(kSchema);
   // `--map-starter` writes the last three for people.
   root.allow_keys({"schema", "reference", "candidate", "unmatched", "ambiguous", "notes"});
   // A starter for two runs of the same names has an empty list.

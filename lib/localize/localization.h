@@ -25,7 +25,7 @@ using answer::AuditedTensor;
 struct LocalizedFinding : answer::Finding {
   std::string id;
   std::string title;          // "main_grad of 10 LayerNorm parameters (layers.*.norm1.*)"
-  std::string headline = {};  // its sentence; empty in reports of versions without
+  std::string headline = {};  // its sentence
   std::string outcome;        // as in the report: "diverged", "missing", ...
   std::optional<trace::TensorKey> shown;    // the tensor that stands for it; nothing of a setting
   std::vector<std::string> members;         // ids of all tensors

@@ -14,7 +14,6 @@
 #include "report/audit_text.h"
 #include "report/finding_spot.h"
 #include "report/headline.h"
-#include "report/localize_screen.h"
 #include "report/look_at.h"
 #include "report/screen.h"
 #include "report/terminal_text.h"

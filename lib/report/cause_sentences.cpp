@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "base/message.h"
-#include "report/localize_screen.h"
 
 namespace ttrace::report {
 

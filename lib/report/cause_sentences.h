@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "answer/finding.h"
-#include "report/localize_screen.h"
 
 namespace ttrace::report {
 

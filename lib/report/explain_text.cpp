@@ -7,8 +7,11 @@
 #include "base/error.h"
 #include "base/strict_json.h"
 #include "base/text.h"
+#include "report/audit_report.h"
 #include "report/cause_words.h"
+#include "report/json/compare_report_json.h"
 #include "report/json/read_findings.h"
+#include "report/localize_report.h"
 #include "report/look_at.h"
 #include "report/page/read_parts.h"
 #include "report/terminal_text.h"
@@ -55,15 +58,6 @@ void add_cause(std::string_view cause, Explanation& explanation) {
     if (line.cause == cause) explanation.line("reason", advice_of(line));
   }
   explanation.line("record", std::string(known->record));
-}
-
-// The sentence: the finding's own, or that of its group.
-std::string sentence_of_read(const ReadFinding& finding) {
-  const std::string own = text_or_empty(finding.item, "headline");
-  if (!own.empty()) return own;
-  if (finding.group) return heading_of(*finding.group);
-  const std::string title = text_or_empty(finding.item, "title");
-  return title.empty() ? text_or_empty(finding.item, "id") : title;
 }
 
 std::string axis_of(const JsonCursor& cause) {
@@ -140,15 +134,15 @@ void explain(std::size_t number, std::string_view report, const std::string& fil
   const JsonCursor root = document.root();
   const JsonCursor schema = root.require("schema");
   const std::string_view name = schema.as_text();
-  if (!name.starts_with("ttrace.report/") && !name.starts_with("ttrace.localize/") &&
-      !name.starts_with("ttrace.audit/")) {
+  if (name != kReportSchema && name != kLocalizeSchema && name != kAuditSchema) {
     throw schema.error("\"", printable(name), "\" is no report of compare, localize or audit");
   }
   const std::vector<ReadFinding> findings = read_findings(root);
   if (number == 0 || number > findings.size()) return beyond(findings.size());
   const JsonCursor& item = findings[number - 1].item;
+  const JsonCursor& told = findings[number - 1].group ? *findings[number - 1].group : item;
   Explanation explanation(style, out);
-  explanation.title(concat(number, "  ", sentence_of_read(findings[number - 1])));
+  explanation.title(concat(number, "  ", told.require("headline").as_text()));
   std::vector<std::string> causes;
   if (const auto found = item.find("causes")) {
     for (const JsonCursor& cause : found->items()) {

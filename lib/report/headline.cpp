@@ -6,7 +6,6 @@
 #include "base/display_limits.h"
 #include "base/text.h"
 #include "report/cause_sentences.h"
-#include "report/localize_screen.h"
 #include "report/place_words.h"
 
 namespace ttrace::report {

@@ -12,7 +12,6 @@
 #include "localize/phase.h"
 #include "localize/place.h"
 #include "report/finding_groups.h"
-#include "report/localize_screen.h"
 #include "report/subject.h"
 
 namespace ttrace::report {

@@ -5,7 +5,6 @@
 #include "report/json/result_json.h"
 #include "report/json/run_json.h"
 #include "report/localize_report.h"
-#include "report/localize_screen.h"
 #include "report/localize_text.h"
 
 namespace ttrace::report {
@@ -51,7 +50,7 @@ json localized_finding_json(const localize::LocalizedFinding& finding) {
   return {{"id", finding.id},
           {"place", std::move(place)},
           {"title", finding.title},
-          {"headline", sentence_of(finding)},
+          {"headline", finding.headline},
           {"keys", finding.members},
           {"outcome", finding.outcome},
           {"module", finding.module},

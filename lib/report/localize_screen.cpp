@@ -43,7 +43,7 @@ void add_localized(const LocalizeReport& report, Screen& screen) {
                  Screen::Keep::kShort);
       break;
     }
-    screen.add("also", concat(i + 1, "  ", sentence_of(report.findings[i])),
+    screen.add("also", concat(i + 1, "  ", report.findings[i].headline),
                i == 1 ? Screen::Keep::kLong : Screen::Keep::kShort, 85);
   }
   screen.add("next", first.next, Screen::Keep::kLong);
@@ -82,10 +82,6 @@ void add_modules(const LocalizeReport& report, Screen& screen) {
 }
 
 }  // namespace
-
-std::string sentence_of(const LocalizedFinding& finding) {
-  return finding.headline.empty() ? concat("first wrong is ", finding.title) : finding.headline;
-}
 
 void write_localize_screen(const LocalizeReport& report, const std::string& first_line,
                            const TextStyle& style, std::ostream& out) {

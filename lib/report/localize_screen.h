@@ -10,9 +10,6 @@
 
 namespace ttrace::report {
 
-// The sentence of a finding, as the report of the comparison has it.
-std::string sentence_of(const localize::LocalizedFinding& finding);
-
 // The first screen; `first_line` has its colour.
 void write_localize_screen(const localize::LocalizeReport& report, const std::string& first_line,
                            const TextStyle& style, std::ostream& out);

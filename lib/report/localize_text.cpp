@@ -251,7 +251,7 @@ FirstLine answer_of_all(const localize::LocalizeReport& report) {
     case answer::Verdict::kWrong:
       text = !start.empty() || report.findings.empty()
                  ? printable(start)
-                 : cut_at_word(printable(sentence_of(report.findings.front())), base::kShown.place);
+                 : cut_at_word(printable(report.findings.front().headline), base::kShown.place);
       if (start.empty() && report.findings.size() > 1) {
         text += concat(" (and ", plural(report.findings.size() - 1, "other finding"), ")");
       }
@@ -268,7 +268,7 @@ FirstLine answer_of_all(const localize::LocalizeReport& report) {
   if (!report.unfinished.empty()) {
     text = printable(report.unfinished);
     if (!report.findings.empty()) {
-      text += concat("; so far ", printable(sentence_of(report.findings.front())));
+      text += concat("; so far ", printable(report.findings.front().headline));
     }
   } else if (report.comparison.exit_code == 3) {
     text = printable(report.comparison.why);

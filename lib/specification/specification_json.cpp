@@ -290,11 +290,7 @@ Specification parse_specification(std::string_view text, const std::string& file
   const JsonCursor root = document.root();
   root.allow_keys({"schema", "source", "precision", "patterns", "tensors", "variants",
                    "after_backward", "updates", "opaque"});
-  const JsonCursor schema = root.require("schema");
-  if (schema.as_string() != kSpecificationSchema) {
-    throw schema.error("expected \"", kSpecificationSchema, "\", found \"",
-                       base::excerpt(schema.as_string()), "\"");
-  }
+  root.require("schema").require_format(kSpecificationSchema);
   Specification specification;
   if (const auto source = root.find("source")) {
     source->allow_keys({"made_by", "torch", "model", "how", "created"});

@@ -101,11 +101,7 @@ Group group_from(const JsonCursor& object, const Recipe& recipe) {
 Recipe parse_recipe(std::string_view text, const std::string& file) {
   const base::JsonDocument document(text, file);
   const JsonCursor root = document.root();
-  const JsonCursor schema = root.require("schema");
-  if (schema.as_string() != kRecipeSchema) {
-    throw schema.error("this is \"", base::printable(schema.as_string()), "\", expected \"",
-                       kRecipeSchema, "\"");
-  }
+  root.require("schema").require_format(kRecipeSchema);
   root.allow_keys({"schema", "seed", "meshes", "tensors"});
   Recipe recipe;
   recipe.file = file;

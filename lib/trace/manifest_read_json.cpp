@@ -8,7 +8,6 @@
 
 #include "base/bytes.h"
 #include "base/strict_json.h"
-#include "base/text.h"
 #include "trace/layout_json.h"
 #include "trace/manifest.h"
 
@@ -349,28 +348,15 @@ Module module_from(const JsonCursor& object) {
   return module;
 }
 
-constexpr const char* kNeverReleased = "ttrace.manifest/1";
-
-void require_known_schema(const JsonCursor& schema) {
-  const std::string text = schema.as_string();
-  if (text == kManifestSchema) return;
-  if (text == kNeverReleased) {
-    throw schema.error("this is \"", kNeverReleased,
-                       "\", written by a version that was never released; record again");
-  }
-  throw schema.error("this is \"", base::printable(text), "\", but this ttrace reads \"",
-                     kManifestSchema, "\"; use the ttrace that belongs to the collector");
-}
-
 }  // namespace
 
 Manifest parse_manifest(std::string_view text, const std::string& file) {
   const base::JsonDocument document(text, file);
   const JsonCursor root = document.root();
   // The version first: a later version may have other keys, and that is the better message.
-  const JsonCursor schema = root.require("schema");
+  root.require("schema").require_format(
+      kManifestSchema, "record again, with the collector that belongs to this ttrace");
   Manifest manifest;
-  require_known_schema(schema);
   root.allow_keys({"schema", "run", "meshes", "tensors", "optimizer", "modules"});
 
   if (const auto run = root.find("run")) manifest.run = run_from(*run);

@@ -226,6 +226,23 @@ TEST_CASE("what is wrong in a text in pieces is refused with its place") {
                 {"m.json: /a~1b/c/1: expected a whole number"});
 }
 
+TEST_CASE("a file of another format or version says what it is, and what is read") {
+  const auto refused = [](const std::string& found, const char* remedy) {
+    const JsonDocument document = parse(concat("{\"schema\": \"", found, "\"}"));
+    return test::refusal_of(
+        [&] { document.root().require("schema").require_format("ttrace.map/2", remedy); });
+  };
+  CHECK(refused("ttrace.map/2", "").empty());
+  CHECK(refused("ttrace.map/3", "") ==
+        "m.json: /schema: this is \"ttrace.map/3\", but this ttrace reads \"ttrace.map/2\"");
+  CHECK(refused("ttrace.map/1", "write it again") ==
+        "m.json: /schema: this is \"ttrace.map/1\", of a version that was never released, but this "
+        "ttrace reads \"ttrace.map/2\"; write it again");
+  for (const char* other : {"", "/", "ttrace.cap/1", "ttrace.map/", "ttrace.map"}) {
+    CHECK(refused(other, "").find("never released") == std::string::npos);
+  }
+}
+
 // Restores what documents may take.
 struct MemoryLimit {
   explicit MemoryLimit(std::uint64_t bytes) : before(json_memory()) { limit_json_memory(bytes); }

@@ -178,5 +178,5 @@ def test_many_tensors_without_a_table_of_ranges(
     said = ttrace("compare", run, same).stderr
     assert said.count("warning: ") == warnings
     if warnings:
-        assert ".h5: has no table of ranges, as files of older collectors, so HDF5 opens" in said
+        assert ".h5: has no table of ranges, so HDF5 opens" in said
         assert "50 µs each and changes no result; `ttrace merge` writes the trace anew" in said

@@ -23,7 +23,6 @@ def recorded_without(folder: Path, run: Path, *kinds: str) -> Path:
 
     def leave_out(manifest: dict[str, Any]) -> None:
         kept = sorted({entry["kind"] for entry in manifest["tensors"]} - set(kinds))
-        manifest["schema"] = "ttrace.manifest/2"
         manifest["run"]["recorded"] = {"kinds": kept, "steps": [0]}
         manifest["tensors"] = [e for e in manifest["tensors"] if e["kind"] in kept]
 
@@ -55,7 +54,6 @@ def test_main_gradients_of_other_modules_count(ttrace: Run, tmp_path: Path) -> N
 
     def only_attention(manifest: dict[str, Any]) -> None:
         kinds = sorted({entry["kind"] for entry in manifest["tensors"]})
-        manifest["schema"] = "ttrace.manifest/2"
         manifest["run"]["recorded"] = {"kinds": kinds, "steps": [0], "modules": ["*.attn*"]}
         manifest["tensors"] = [
             e

@@ -72,7 +72,7 @@ def test_a_report_of_other_traces_is_refused(tmp_path: Path, ttrace: Run, lie: s
             weight = file["step_000000/param_after_step/final_norm.weight"]
             weight[0] += 1
     elif lie == "no identity":
-        made.pop("identity")
+        made["identity"]["candidate"] = None
         report.write_text(json.dumps(made))
     else:
         made["identity"]["candidate"]["run_id"] = "3f2a"

@@ -117,7 +117,7 @@ TEST_CASE("a run that lacks tensors of the reference is refused") {
   MemoryTrace reference = run("ref");
   reference.put(make_entry("head.weight", {1}, Kind::kMainGrad), {1});
   const std::string why = refusal(reference, {&other}, run("run"));
-  // One kind is not there at all, which version 1 cannot tell from one that nobody asked for.
+  // One kind is not there at all, and the manifest does not say whether it was asked for.
   CHECK(why.empty());
   other.put(make_entry("fc.weight", {3}, Kind::kMainGrad), {7, 8, 9.5});
   CHECK(refusal(reference, {&other}, run("run"))

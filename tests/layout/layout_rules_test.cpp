@@ -236,7 +236,7 @@ TEST_CASE("a layout file of something else is refused") {
   refused("7", "the top level: expected an object");
   refused(R"({"rules": []})", "the key \"schema\" is missing");
   refused(R"({"schema": "ttrace.map/2"})",
-          "this is \"ttrace.map/2\", expected \"ttrace.layout/1\"");
+          "this is \"ttrace.map/2\", but this ttrace reads \"ttrace.layout/1\"");
   refused(R"({"schema": "ttrace.layout/1"})", "the key \"rules\" is missing");
   refused(R"({"schema": "ttrace.layout/1", "rules": {}})", "/rules: expected a list");
   refused(R"({"schema": "ttrace.layout/1", "rules": [{}]})", "/rules/0: the key \"name\"");

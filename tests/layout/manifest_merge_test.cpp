@@ -114,7 +114,7 @@ TEST_CASE("a part without elements need not have been recorded") {
   CHECK(held_of(entry_of({{"tp", trace::Boxes{{{{0}, {4}}, {{4}, {0}}}}}}), {0, 2}).empty());
 }
 
-// Parts of version 2, whose ranks were asked to record outputs of step 0.
+// Parts whose ranks were asked to record outputs of step 0.
 Parts asked(Parts parts) {
   for (auto& [rank, part] : parts) {
     part.run.id = "a run";

@@ -82,10 +82,11 @@ TEST_CASE("a file of something else is refused") {
   refused("{}", "the key \"schema\" is missing");
   refused(R"({"schema": 1})", "/schema: expected a string");
   refused(R"({"schema": "ttrace.layout/1", "rules": []})",
-          "/schema: this is \"ttrace.layout/1\", expected \"ttrace.map/2\"");
+          "/schema: this is \"ttrace.layout/1\", but this ttrace reads \"ttrace.map/2\"");
   refused(R"({"schema": "ttrace.map/3"})", "this is \"ttrace.map/3\"");
   refused(R"({"schema": "ttrace.map/2"})", "no rules; expected a list \"candidate\"");
-  refused(R"({"schema": "ttrace.map/1"})", "which was never released; write \"ttrace.map/2\"");
+  refused(R"({"schema": "ttrace.map/1"})",
+          "of a version that was never released, but this ttrace reads \"ttrace.map/2\"");
   refused(R"({"schema": "ttrace.map/2"})", "no rules; expected a list \"candidate\"");
   const MapRules none = parse_map_rules(R"({"schema": "ttrace.map/2", "candidate": []})", "r.json");
   CHECK(none.candidate.empty());
@@ -177,7 +178,7 @@ MapRule parsed_2(const std::string& members) {
       .candidate.at(0);
 }
 
-TEST_CASE("version 2 drops tensors, for a reason") {
+TEST_CASE("a rule drops tensors, for a reason") {
   const MapRule rule =
       parsed_2(R"("drop": ["rotary", "a.{i}"], "reason": "tables", "kind": "input")");
   CHECK(rule.drops());
@@ -197,7 +198,7 @@ TEST_CASE("version 2 drops tensors, for a reason") {
   refused(R"("from": "a", "to": "b", "reason": "c")", "/reason: unknown key");
 }
 
-TEST_CASE("version 2 has one tensor under several names") {
+TEST_CASE("a rule gives one tensor several names") {
   const MapRule rule = parsed_2(R"("from": "qkv", "to": ["q", "k"], "same": true)");
   CHECK(rule.same);
   CHECK(rule.to.size() == 2);

@@ -42,16 +42,6 @@ def test_members_that_nobody_knows_are_passed_over(loaded, document, diverged):
     assert found.results[0].json["colour"] == "blue"
 
 
-def test_members_that_were_added_later_may_be_absent(loaded, document):
-    for name in ("headline", "coverage", "closest"):
-        del document[name]
-    for one in document["results"]:
-        for name in ("used", "phase", "module", "layer"):
-            one.pop(name, None)
-    found = loaded(document)
-    assert found.headline == "" and found.results[0].used is None
-
-
 def test_numbers_that_are_not_finite(loaded, document):
     document["results"][0] |= {"used": "inf", "error": "nan", "scale": None}
     one = loaded(document).results[0]

@@ -115,7 +115,7 @@ TEST_CASE("a specification is refused with the place and the reason") {
   check_refusal(R"({"inputs": 1000001, "nodes": []})", a + follows, "/patterns/0",
                 "1000000 inputs");
   CHECK_THROWS_WITH(parse_specification(R"({"schema": "ttrace.specification/2"})", "s.json"),
-                    Contains("expected \"ttrace.specification/1\""));
+                    Contains("reads \"ttrace.specification/1\""));
 }
 
 TEST_CASE("only the update of a step reads tensors of micro-batches by their number") {

@@ -70,11 +70,9 @@ answer::TraceFacts facts_from(const JsonCursor& cursor) {
   return facts;
 }
 
-// Adds what identifies a trace; a report of another program, or of traces without files, has none.
+// Adds what identifies a trace; a report of traces without files has none.
 void add_identity(const JsonCursor& root, const std::string& role, answer::TraceFacts& facts) {
-  const auto identity = root.find("identity");
-  if (!identity) return;
-  const JsonCursor found = identity->require(role);
+  const JsonCursor found = root.require("identity").require(role);
   if (found.is_null()) return;
   facts.run_id = found.require("run_id").as_string();
   facts.fingerprint.bytes = found.require("bytes").as_count();
@@ -105,10 +103,9 @@ comparison::Selection selection_from(const JsonCursor& cursor) {
 
 // Adds what was compared of the traces.
 void add_extent(const JsonCursor& root, ReportedComparison& reported) {
-  if (const auto selection = root.find("selection")) {
-    reported.selection = selection_from(*selection);
-    reported.common = selection->require("common").as_bool();
-  }
+  const JsonCursor selection = root.require("selection");
+  reported.selection = selection_from(selection);
+  reported.common = selection.require("common").as_bool();
   if (const auto rules = root.find("layout_rules")) reported.layout_rules = rules->as_string();
   for (const char* member : {"tolerance", "layout_rules", "map_rules"}) {
     if (const auto found = root.find(member)) reported.judged_by.emplace(member, found->text());
@@ -172,7 +169,6 @@ LocalizedFinding finding_from(const JsonCursor& cursor) {
   const JsonCursor id = cursor.require("id");
   finding.id = id.as_string();
   finding.members = {finding.id};
-  if (const auto headline = cursor.find("headline")) finding.headline = headline->as_string();
   if (const auto setting = cursor.find("setting")) {
     finding.outcome = "setting";
     finding.title = setting_title(
@@ -213,9 +209,9 @@ LocalizedFinding finding_from(const JsonCursor& cursor) {
 LocalizedFinding finding_as_read(const ReadFinding& read,
                                  const std::map<std::string, std::vector<std::uint64_t>>& ranks) {
   LocalizedFinding finding = finding_from(read.item);
+  finding.headline = (read.group ? *read.group : read.item).require("headline").as_string();
   if (!read.group) return finding;
   finding.title = read.group->require("title").as_string();
-  finding.headline = text_at(*read.group, "headline");
   const JsonCursor ids = read.group->require("findings");
   finding.members = ids.as_strings();
   finding.keys.clear();
@@ -246,11 +242,7 @@ std::map<std::string, std::vector<std::uint64_t>> ranks_of_findings(const JsonCu
 ReportedComparison parse_reported(std::string_view text, const std::string& file) {
   const base::JsonDocument document(text, file);
   const JsonCursor root = document.root();
-  const JsonCursor schema = root.require("schema");
-  if (schema.as_string() != kReportSchema) {
-    throw schema.error("\"", base::printable(schema.as_string()), "\" is not \"", kReportSchema,
-                       "\"; make it with `ttrace compare --json`");
-  }
+  root.require("schema").require_format(kReportSchema, "make it with `ttrace compare --json`");
   if (const auto detail = root.find("detail"); detail && detail->as_text() == "findings") {
     throw detail->error(
         "the report holds the tensors of findings alone, and localize asks what was "

@@ -64,7 +64,7 @@ void add_evidence_of(const JsonCursor& item, Card& card) {
 Card card_of(const JsonCursor& item) {
   Card card;
   card.id = item.require("id").as_string();
-  card.headline = heading_of(item);
+  card.headline = item.require("headline").as_string();
   card.members = strings_at(item, item.find("keys") ? "keys" : "members");
   if (card.members.empty() || item.find("setting")) card.members = {card.id};
   add_card_cause(item, card);
@@ -98,7 +98,7 @@ std::vector<Card> cards_of(const JsonCursor& root) {
     if (fresh) {
       Card card;
       card.id = group->second.require("shown").as_string();
-      card.headline = heading_of(group->second);
+      card.headline = group->second.require("headline").as_string();
       card.names = {in};
       card.members = group->second.require("findings").as_strings();
       card.ranks.emplace();

@@ -74,10 +74,7 @@ std::vector<KnownDifference> parse_known(std::string_view text, const std::strin
   const base::JsonDocument document(text, file);
   const JsonCursor root = document.root();
   root.allow_keys({"schema", "known"});
-  const JsonCursor schema = root.require("schema");
-  if (schema.as_text() != kKnownSchema) {
-    throw schema.error("\"", base::excerpt(schema.as_text()), "\" is not \"", kKnownSchema, "\"");
-  }
+  root.require("schema").require_format(kKnownSchema);
   std::vector<KnownDifference> all;
   for (const JsonCursor& item : root.require("known").items()) {
     all.push_back(known_from(item, file));

@@ -25,9 +25,7 @@ constexpr std::array<std::string_view, 5> kNeverAlike{"path", "run", "recorded a
 
 // Adds what the commands were told: which tensors, and what judged them.
 void add_request(const JsonCursor& root, Night& night) {
-  if (const auto selection = root.find("selection")) {
-    night.circumstances.emplace_back("selection", selection->text());
-  }
+  night.circumstances.emplace_back("selection", root.require("selection").text());
   if (const auto tolerance = root.find("tolerance")) {
     night.circumstances.emplace_back("tolerance", tolerance->require("rule").as_string());
     night.circumstances.emplace_back("number of noise runs",

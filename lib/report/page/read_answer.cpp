@@ -93,7 +93,7 @@ PageAnswer read_page_answer(const base::JsonCursor& root) {
     if (schema.as_text() != reader.schema) continue;
     PageAnswer answer;
     answer.verdict = root.require("verdict").as_string();
-    answer.headline = text_at(root, "headline");
+    answer.headline = root.require("headline").as_string();
     answer.exit_code = root.require("exit_code").as_count();
     if (const auto known = root.find("but_for_known")) answer.but_for_known = known->as_count();
     answer.has_all_tensors = text_at(root, "detail") != "findings";

@@ -76,13 +76,6 @@ void read_audit(const JsonCursor& root, PageAnswer& answer) {
     answer.tensors.push_back(std::move(tensor));
   }
   answer.counts.assign(counts.begin(), counts.end());
-  if (!answer.headline.empty()) return;
-  answer.headline =
-      !answer.findings.empty()
-          ? first_of_findings(answer)
-          : base::concat(coverage.require("judged").as_count(), " of ",
-                         base::plural(coverage.require("tensors").as_count(), "tensor"),
-                         " of the step were judged, and nothing is broken");
 }
 
 }  // namespace ttrace::report

@@ -1,9 +1,6 @@
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <limits>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -17,20 +14,9 @@ namespace {
 
 using base::JsonCursor;
 
-// The member `used`; computed from `error` and `allowed` if the report lacks it, as those of
-// earlier versions do.
-std::optional<double> used_of(const JsonCursor& result) {
-  if (const auto used = number_at(result, "used")) return used;
-  const auto error = number_at(result, "error");
-  const auto allowed = number_at(result, "allowed");
-  if (!error || !allowed) return std::nullopt;
-  if (*allowed > 0) return *error / *allowed;
-  return *error == 0 ? 0 : std::numeric_limits<double>::infinity();
-}
-
 PageTensor compared_tensor(const JsonCursor& result) {
   PageTensor out = tensor_from(result);
-  out.used = used_of(result);
+  out.used = number_at(result, "used");
   out.error = number_at(result, "error");
   out.eps = number_at(result, "error_in_eps");
   out.allowed = number_at(result, "allowed");
@@ -127,7 +113,8 @@ void add_findings(const JsonCursor& root, PageAnswer& answer) {
       const auto shown =
           std::find(members.begin(), members.end(), read.group->require("shown").as_string());
       if (shown != members.end()) std::rotate(members.begin(), shown, shown + 1);
-      answer.findings.push_back(finding_of(read.item, heading_of(*read.group), std::move(members)));
+      answer.findings.push_back(
+          finding_of(read.item, read.group->require("headline").as_string(), std::move(members)));
     }
   }
 }
@@ -135,10 +122,8 @@ void add_findings(const JsonCursor& root, PageAnswer& answer) {
 void add_coverage(const JsonCursor& root, PageAnswer& answer) {
   const std::string why = text_at(root, "why");
   if (!why.empty()) answer.remarks.push_back(why);
-  if (const auto coverage = root.find("coverage")) {
-    for (const JsonCursor& remark : coverage->require("remarks").items()) {
-      answer.remarks.push_back(remark.require("text").as_string());
-    }
+  for (const JsonCursor& remark : root.require("coverage").require("remarks").items()) {
+    answer.remarks.push_back(remark.require("text").as_string());
   }
   for (const char* told : {"microbatches", "other_start"}) {
     if (const auto one = root.find(told)) answer.remarks.push_back(text_at(*one, "text"));
@@ -165,16 +150,6 @@ void read_compare(const JsonCursor& root, PageAnswer& answer) {
   for (const JsonCursor& item : root.require("results").items()) {
     answer.tensors.push_back(compared_tensor(item));
   }
-  if (!answer.headline.empty()) return;
-  std::uint64_t agree = 0;
-  std::uint64_t all = 0;
-  for (const auto& [outcome, count] : answer.counts) {
-    if (outcome == "match") agree = count;
-    all += count;
-  }
-  answer.headline = !answer.findings.empty()
-                        ? first_of_findings(answer)
-                        : base::concat(agree, " of ", base::plural(all, "tensor"), " agree");
 }
 
 }  // namespace ttrace::report

@@ -53,8 +53,6 @@ void read_localize(const JsonCursor& root, PageAnswer& answer) {
     answer.findings.push_back(localized_finding(item));
   }
   answer.counts.assign(counts.begin(), counts.end());
-  if (!answer.headline.empty()) return;
-  answer.headline = answer.findings.empty() ? "nothing to explain" : first_of_findings(answer);
 }
 
 }  // namespace ttrace::report

@@ -34,11 +34,6 @@ std::string text_at(const JsonCursor& object, std::string_view name) {
   return found && !found->is_null() ? found->as_string() : "";
 }
 
-std::string heading_of(const JsonCursor& item) {
-  std::string sentence = text_at(item, "headline");
-  return sentence.empty() ? item.require("title").as_string() : sentence;
-}
-
 double number_from(const JsonCursor& cursor) {
   if (!cursor.is_string()) return cursor.as_number();
   const std::string text = cursor.as_string();
@@ -109,11 +104,10 @@ void add_run(const JsonCursor& root, std::string_view role, PageAnswer& answer) 
   const JsonCursor facts = root.require(role);
   PageRun run{std::string(role), {}};
   run.facts.emplace_back("path", facts.require("path").as_string());
-  const auto identity = root.find("identity");
-  const auto own = identity ? identity->find(role) : std::nullopt;
-  if (own && !own->is_null()) {
+  const JsonCursor identity = root.require("identity").require(role);
+  if (!identity.is_null()) {
     for (const auto& [member, label] : kIdentity) {
-      const std::string value = text_at(*own, member);
+      const std::string value = text_at(identity, member);
       if (!value.empty()) run.facts.emplace_back(label, value);
     }
   }
@@ -150,18 +144,17 @@ void add_made_by(const JsonCursor& root, PageAnswer& answer) {
 }
 
 std::string selection_flags(const JsonCursor& root) {
-  const auto selection = root.find("selection");
-  if (!selection) return "";
+  const JsonCursor selection = root.require("selection");
   std::string flags;
   for (const char* name : {"only", "skip", "kind"}) {
-    for (const std::string& value : strings_at(*selection, name)) {
+    for (const std::string& value : strings_at(selection, name)) {
       flags += base::concat(" --", name, " ", shell_word(value));
     }
   }
-  for (const std::uint64_t step : counts_at(*selection, "step")) {
+  for (const std::uint64_t step : counts_at(selection, "step")) {
     flags += base::concat(" --step ", step);
   }
-  const auto common = selection->find("common");
+  const auto common = selection.find("common");
   if (common && common->as_bool()) flags += " --common";
   return flags;
 }
@@ -266,7 +259,7 @@ std::vector<PageShard> shards_at(const JsonCursor& finding) {
 PageFinding judged_finding(const JsonCursor& item) {
   PageFinding out;
   out.id = item.require("id").as_string();
-  out.title = heading_of(item);
+  out.title = item.require("headline").as_string();
   out.members = item.require("keys").as_strings();
   out.phase = text_at(item, "phase");
   out.place = place_at(item);
@@ -276,11 +269,6 @@ PageFinding judged_finding(const JsonCursor& item) {
   out.causes = causes_at(item, "causes");
   out.rejected = causes_at(item, "rejected");
   return out;
-}
-
-std::string first_of_findings(const PageAnswer& answer) {
-  return base::concat("first at ", answer.findings.front().title, ", of ",
-                      base::plural(answer.findings.size(), "finding"));
 }
 
 void add_warnings(const JsonCursor& root, PageAnswer& answer) {

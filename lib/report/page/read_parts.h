@@ -14,8 +14,6 @@ namespace ttrace::report {
 
 // The member as text, or "" where it is absent or null.
 std::string text_at(const base::JsonCursor& object, std::string_view name);
-// The sentence of a finding or of a group of them; of a report without sentences its title.
-std::string heading_of(const base::JsonCursor& item);
 // The number, also where it is a string: "inf", "nan".
 double number_from(const base::JsonCursor& cursor);
 // The member as number, with those that are strings ("inf"); nothing where it is absent or null.
@@ -53,8 +51,6 @@ std::vector<PageShard> shards_at(const base::JsonCursor& finding);
 
 // What findings of audit and localize have in common: all but outcome, facts and checks.
 PageFinding judged_finding(const base::JsonCursor& item);
-// "first at layers.0.fc, of 3 findings". There must be findings.
-std::string first_of_findings(const PageAnswer& answer);
 void add_warnings(const base::JsonCursor& root, PageAnswer& answer);
 // The flags of audit and localize that the command line ends with.
 void add_flags_of_specification(const base::JsonCursor& root, PageAnswer& answer);

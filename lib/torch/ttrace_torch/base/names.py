@@ -32,8 +32,8 @@ def canonical(path: str) -> str:
 
 
 def value_name(name: str, index: int) -> str:
-    """Name by position of a module's `index`-th input or output tensor, as in trace format version
-    1, in plans and in noise streams."""
+    """Name by position of a module's `index`-th input or output tensor, as plans and noise streams
+    have it."""
     return name if index == 0 else f"{name}[{index}]"
 
 

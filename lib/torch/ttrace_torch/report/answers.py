@@ -37,7 +37,7 @@ class Report:
     verdict: str = member(text)
     exit_code: int = member(whole)
     environment: Mapping[str, Any] = member(table)
-    headline: str = member(text, default="")
+    headline: str = member(text)
     why: str = member(text, default="")
     besides: str = member(text, default="")
     warnings: tuple[str, ...] = member(many(text), default=())
@@ -100,7 +100,7 @@ class CompareReport(Report):
     reference: Run = member(part(Run))
     candidate: Run = member(part(Run))
     counts: Mapping[str, int] = member(named(whole), default=dict)
-    coverage: Mapping[str, Any] = member(table, default=dict)
+    coverage: Mapping[str, Any] = member(table)
     frontier: tuple[Finding, ...] = member(many(part(Finding)), default=())
     groups: tuple[Group, ...] = member(many(part(Group)), default=())
     suspects: tuple[Suspect, ...] = member(many(part(Suspect)), default=())
@@ -131,7 +131,7 @@ class AuditReport(Report):
 
     run: Run = member(part(Run))
     specification: str | None = member(maybe(text))
-    coverage: Mapping[str, Any] = member(table, default=dict)
+    coverage: Mapping[str, Any] = member(table)
 
 
 @dataclass(frozen=True, repr=False)

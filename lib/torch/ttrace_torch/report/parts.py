@@ -189,7 +189,7 @@ class Group:
     title: str = member(text)
     shown: str = member(text)
     findings: tuple[str, ...] = member(many(text))
-    headline: str = member(text, default="")
+    headline: str = member(text)
     json: Mapping[str, Any] = raw()
 
 

@@ -214,7 +214,7 @@ std::unique_ptr<Dataset> File::open_dataset(const std::string& dataset) const {
   }
   auto opened = open_by_library(dataset);
   if (opened->offset() && ++slowly_opened == kManyOpened) {
-    warn_of_slow_opening(path_, "has no table of ranges, as files of older collectors");
+    warn_of_slow_opening(path_, "has no table of ranges");
   }
   return opened;
 }
