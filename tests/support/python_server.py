@@ -6,6 +6,7 @@ and with the exit code once the program has ended."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -17,6 +18,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 
 # Nothing of these begins a thread or reads a variable that a program sets.
 PRELOADED = (
@@ -140,9 +142,35 @@ def become(program: dict, base: list[str]) -> None:
     exec(code, main.__dict__)
 
 
+def end(status: object) -> None:
+    """Ends this process as the interpreter would after the program: waits for its threads, calls
+    what it has registered, and exits. Returns where the interpreter has something to say. It would
+    also take torch apart, which takes longer than most programs."""
+    if status is not None and not isinstance(status, int):
+        return
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+            if stream is not None and not stream.closed:
+                stream.flush()
+    except (OSError, ValueError):
+        return
+    os._exit((status or 0) & 0xFF)
+
+
 if __name__ == "__main__":
     _, _, *others = sys.path  # this folder, the library
     preload()
     wanted = next_program()
     if wanted is not None:
-        become(wanted, others)
+        try:
+            become(wanted, others)
+        except SystemExit as error:
+            end(error.code)
+            raise
+        except Exception:
+            sys.excepthook(*sys.exc_info())
+            end(1)
+            sys.exit(1)
+        end(None)
