@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,12 +44,26 @@ def run(model=TiedGPT, **options):
     return losses, tracer
 
 
+@cache
+def untraced():
+    """The losses without a trace."""
+    return tuple(run()[0])
+
+
+@cache
+def of_yesterday():
+    """The bytes of a trace."""
+    with tempfile.TemporaryDirectory() as folder:
+        run(out=Path(folder, "run.h5"))
+        return Path(folder, "run.h5").read_bytes()
+
+
 @pytest.fixture
-def earlier(tmp_path, capfd):
+def earlier(tmp_path, no_variables, capfd):
     """The bytes of a trace of yesterday at run.h5."""
-    run(out=tmp_path / "run.h5")
+    (tmp_path / "run.h5").write_bytes(of_yesterday())
     capfd.readouterr()
-    return (tmp_path / "run.h5").read_bytes()
+    return of_yesterday()
 
 
 WRONG = [
@@ -74,13 +90,13 @@ WRONG = [
 def test_a_wrong_variable_ends_no_job(
     tmp_path, monkeypatch, capfd, earlier, name, value, message, by_environment
 ):
-    untraced, _ = run()
+    expected = untraced()
     monkeypatch.setenv(f"TTRACE_{name}", value)
     options = {} if by_environment else {"out": tmp_path / "run.h5"}
     if by_environment:
         monkeypatch.setenv("TTRACE_OUT", str(tmp_path / "run.h5"))
     losses, tracer = run(**options)
-    assert losses == untraced
+    assert tuple(losses) == expected
     assert not tracer.active and tracer.failed.startswith(message)
     warned, moved, reminded = capfd.readouterr().err.splitlines()
     rest = "; the job trains on, and nothing of it is recorded"
@@ -159,13 +175,13 @@ def test_arguments_in_code_throw_wherever_the_trace_goes(tmp_path, monkeypatch, 
 
 
 def test_a_job_that_cannot_be_traced(tmp_path, monkeypatch, capfd, earlier):
-    untraced, _ = run()
+    expected = untraced()
     monkeypatch.setattr(assembly, "graphed_of", lambda names: ["layers.0"])
     with pytest.raises(tt.TraceError, match=r"layers\.0 runs in CUDA graphs"):
         run(out=tmp_path / "run.h5")
     monkeypatch.setenv("TTRACE_OUT", str(tmp_path / "run.h5"))
     losses, tracer = run()
-    assert losses == untraced and "layers.0 runs in CUDA graphs" in tracer.failed
+    assert tuple(losses) == expected and "layers.0 runs in CUDA graphs" in tracer.failed
     assert "; the job trains on" in capfd.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["run.h5.old"]
 
@@ -174,13 +190,13 @@ def test_a_mistake_of_the_collector(tmp_path, monkeypatch, capfd):
     def broken(*_):
         raise AttributeError("no such thing")
 
-    untraced, _ = run()
+    expected = untraced()
     monkeypatch.setattr(assembly, "framework_of", broken)
     with pytest.raises(AttributeError):
         run(out=tmp_path / "run.h5")
     monkeypatch.setenv("TTRACE_OUT", str(tmp_path / "run.h5"))
     losses, tracer = run()
-    assert losses == untraced
+    assert tuple(losses) == expected
     assert tracer.failed == "the collector failed with AttributeError: no such thing"
 
 
