@@ -10,10 +10,16 @@ from watched_job import run, watched
 STEPS = 20
 
 
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    path = tmp_path_factory.mktemp("reference") / "ref.h5"
+    run(path, STEPS, 0)
+    return path
+
+
 @pytest.mark.parametrize("wrong", [-1, 12])
-def test_every_quick_step_is_judged(tmp_path, wrong):
-    run(tmp_path / "ref.h5", STEPS, 0)
-    code, lines = watched(tmp_path / "ref.h5", tmp_path / "run", STEPS, 0.05, wrong)
+def test_every_quick_step_is_judged(tmp_path, reference, wrong):
+    code, lines = watched(reference, tmp_path / "run", STEPS, 0.05, wrong)
     judged = {int(line.split()[1]): line.split()[2] for line in lines[:-1]}
     if wrong < 0:
         assert lines[-1] == f"MATCH  {STEPS} steps agree; the job has ended"
