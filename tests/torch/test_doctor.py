@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from support.python_runs import run_python
+from support.python_runs import python_command, run_python
 from trace_reading import Trace
 
 from ttrace_torch.doctor.examine import main
@@ -298,7 +299,19 @@ def model_line(text: str, folder: Path, capsys) -> str:
     return next(line for line in capsys.readouterr().out.splitlines() if line[4:9] == "model")
 
 
-def test_the_model_is_looked_at_where_importing_trains_nothing(tmp_path: Path, capsys) -> None:
+@pytest.fixture
+def forked_python(tmp_path: Path, monkeypatch) -> None:
+    """Where this interpreter is asked for, there is one that has imported torch already."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {shlex.join(python_command())} "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(python))
+    monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
+
+
+def test_the_model_is_looked_at_where_importing_trains_nothing(
+    tmp_path: Path, capsys, forked_python
+) -> None:
     line = model_line(GUARDED, tmp_path, capsys)
     assert line == "  ✓ model      model, a Sequential of 5 parameters"
     line = model_line(GUARDED.replace("Dropout(0.0)", "Dropout(0.1)"), tmp_path, capsys)
@@ -359,20 +372,22 @@ def test_an_import_that_ends_is_told(first: str, tmp_path: Path, capsys, monkeyp
     assert headline.startswith("NOT READY" if mark == "✗" else "READY")
 
 
-# What an import does besides, and still makes its model.
+# What an import does besides, and still makes its model, each in a process that imports torch.
+PRINTS = "print('x' * 10_000_000 + '{\"models\": []}')\nimport beside\nassert beside.here"
+FOLDER = "import os, tempfile, torch\nos.chdir(tempfile.mkdtemp()); os.rmdir(os.getcwd())"
+THREAD = "import threading, time\nthreading.Thread(target=time.sleep, args=[1e3]).start()"
+FORK = "import os\nos.fork()\nos.closerange(0, 256)"
+ARGUMENTS = "import argparse, sys\nassert argparse.ArgumentParser().parse_args()"
 GOES_ON = {
-    "prints": "print('x' * 10_000_000 + '{\"models\": []}')\nimport beside\nassert beside.here",
-    "folder": "import os, tempfile, torch\nos.chdir(tempfile.mkdtemp()); os.rmdir(os.getcwd())",
-    "thread": "import threading, time\nthreading.Thread(target=time.sleep, args=[1e3]).start()",
-    "fork": "import os\nos.fork()\nos.closerange(0, 256)",
-    "arguments": "import argparse, sys\nassert argparse.ArgumentParser().parse_args()",
+    "arguments, prints, thread, folder": [ARGUMENTS, PRINTS, THREAD, FOLDER],
+    "fork": [FORK],
 }
 
 
 @pytest.mark.parametrize("first", GOES_ON.values(), ids=GOES_ON)
-def test_an_import_that_goes_on_is_looked_at(first: str, tmp_path: Path, capsys) -> None:
+def test_an_import_that_goes_on_is_looked_at(first: list[str], tmp_path: Path, capsys) -> None:
     (tmp_path / "beside.py").write_text("here = True\n")
-    line = model_line(f"{first}\n{GUARDED}", tmp_path, capsys)
+    line = model_line("\n".join([*first, GUARDED]), tmp_path, capsys)
     assert line == "  ✓ model      model, a Sequential of 5 parameters"
 
 
