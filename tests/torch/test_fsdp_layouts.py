@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -57,10 +59,22 @@ def check(trace):
                 np.testing.assert_array_equal(value, factor * whole, err_msg=f"{rows} rows")
 
 
+@pytest.fixture(scope="module")
+def over_tp(tmp_path_factory):
+    """`over_tp(dp, tp, tp_dim)`: the trace of FSDP over tensor parallelism, written once."""
+
+    @cache
+    def written(dp, tp, tp_dim):
+        folder = tmp_path_factory.mktemp("over_tp")
+        return write_trace(folder / "run", {"dp": dp, "tp": tp}, "dp", tp_dim)
+
+    return written
+
+
 @pytest.mark.parametrize("tp_dim", [0, 1, None], ids=["rows", "columns", "replicated"])
 @pytest.mark.parametrize("dp, tp", [(4, 2), (2, 4)], ids=str)
-def test_fsdp_over_tensor_parallelism(tmp_path, dp, tp, tp_dim):
-    trace = write_trace(tmp_path / "run", {"dp": dp, "tp": tp}, "dp", tp_dim)
+def test_fsdp_over_tensor_parallelism(over_tp, dp, tp, tp_dim):
+    trace = over_tp(dp, tp, tp_dim)
     check(trace)
     placements = trace.entry("param", "weight8")["placements"]
     first = {"shard": 0, "stride": tp} if tp_dim == 0 else {"shard": 0}
@@ -68,8 +82,8 @@ def test_fsdp_over_tensor_parallelism(tmp_path, dp, tp, tp_dim):
     assert placements.get("tp") == (None if tp_dim is None else {"shard": tp_dim})
 
 
-def test_where_the_strided_cut_is_not_what_fsdp_made_of_it(tmp_path):
-    trace = write_trace(tmp_path / "run", {"dp": 4, "tp": 2}, "dp", 0)
+def test_where_the_strided_cut_is_not_what_fsdp_made_of_it(over_tp):
+    trace = over_tp(4, 2, 0)
     # 9 rows over tp are 5 and 4, over dp then 2 + 2 + 1 + 0 and 1 + 1 + 1 + 1. Read from left to
     # right, the last coordinate of dp would have its one row at tp 0.
     entry = trace.entry("param", "weight9")
