@@ -30,7 +30,7 @@ def outputs(folder: Path) -> list[list[str | Path]]:
         ["calibrate", reference, reference, "-o"],
         ["merge", run, "-o"],
         ["merge", run, "--force", "-o"],
-        ["synth", "--shape", "4", "-o"],
+        ["demo"],
     ]
 
 
@@ -55,7 +55,7 @@ def test_an_output_replaces_regular_files_only(ttrace: Run, tmp_path: Path) -> N
 @pytest.mark.parametrize("device", ["/dev/full", "/dev/null", "/dev/stdout"])
 def test_devices_stay_what_they_are(ttrace: Run, tmp_path: Path, device: str) -> None:
     before = os.lstat(device)
-    for command in outputs(tmp_path)[:-1]:  # synth takes such a name for a folder's
+    for command in outputs(tmp_path):
         check_refused(ttrace(*command, device), f"{device}: ")
         after = os.lstat(device)
         assert (after.st_ino, after.st_mode, after.st_rdev) == (
@@ -177,17 +177,3 @@ def test_a_signal_leaves_no_temporary_file(tmp_path: Path, name: str, to: str) -
         assert (code, left) == (MATCH, ["report.json"])
     else:
         assert (code, left) == (-number, [])
-
-
-def test_a_killed_synth_leaves_no_folder(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [ttrace_binary(), "synth", "-o", tmp_path / "run", "--mesh", "dp=4"]
-        + ["--shape", "4096x4096", "--tensors", "8", "--threads", "1"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    wait_until(lambda: list(tmp_path.glob("*/rank_*")), process)
-    process.send_signal(signal.SIGHUP)
-    assert process.wait(timeout=SECONDS) == -signal.SIGHUP
-    assert not list(tmp_path.iterdir())
