@@ -28,7 +28,6 @@ void add_merge_command(CLI::App& app, Action& action);
 void add_report_command(CLI::App& app, Action& action);
 void add_run_command(CLI::App& app, Action& action);
 void add_selftest_command(CLI::App& app, Action& action);
-void add_synth_command(CLI::App& app, Action& action);
 void add_watch_command(CLI::App& app, Action& action);
 
 }  // namespace ttrace::app

@@ -73,7 +73,6 @@ int main(int argc, char** argv) {
     ttrace::app::add_merge_command(app, action);
     ttrace::app::add_report_command(app, action);
     ttrace::app::add_selftest_command(app, action);
-    ttrace::app::add_synth_command(app, action);
     ttrace::app::add_manual_commands(app, action);
     return ttrace::app::parse_and_run(app, action, argc, argv);
   } catch (const std::bad_alloc&) {

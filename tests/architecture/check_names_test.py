@@ -12,8 +12,8 @@ from checking import copy_of_sources, plant, verdict
 PLANTED = {
     # The same name in the headers of two rooms, as a class and as an alias.
     "lib/judge/outcome.h": ("namespace ttrace::judge {\n", "struct Grid {\n};\n", "Grid"),
-    "lib/synth/random.h": (
-        "namespace ttrace::synth {\n",
+    "lib/mapping/name_match.h": (
+        "namespace ttrace::mapping {\n",
         "using Manifest = std::array<int, 3>;\n",
         "Manifest",
     ),
@@ -40,7 +40,7 @@ MISPLACED = (
 # A declaration in advance and a name of another room's source are no second type.
 HARMLESS = {
     "lib/report/depth.h": ("namespace ttrace::report {\n", "struct RowSums;\n"),
-    "lib/synth/fault.cpp": ("namespace {\n", "struct CompareRun {\n};\n"),
+    "lib/mapping/name_match.cpp": ("namespace {\n", "struct CompareRun {\n};\n"),
 }
 
 

@@ -12,8 +12,8 @@
 
 #include "measure/cpu/cpu_backend.h"
 #include "measure/cpu/kernel.h"
-#include "synth/random.h"
 #include "tensor/codec.h"
+#include "tools/synth/random.h"
 
 namespace ttrace {
 namespace {

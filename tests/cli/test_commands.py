@@ -56,7 +56,6 @@ def test_version_says_what_this_build_can_do(ttrace: Run) -> None:
         (["merge"], "0 written, 2 usage"),
         (["calibrate"], "0 written, 2 usage"),
         (["selftest"], "0 the faults were tried, 1 the pair diverged"),
-        (["synth"], "0 written, 2 usage"),
         (["report", "merge"], "those of the command: 0 match"),
     ],
 )

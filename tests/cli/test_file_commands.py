@@ -9,6 +9,7 @@ from pathlib import Path
 import h5py
 import pytest
 from support.another_run import copy_as_another_run
+from support.synth import synth, tensors
 from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, TESTDATA
 
 from .conftest import Run
@@ -165,13 +166,13 @@ def test_merge_into_a_place_that_is_not_there(ttrace: Run, tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
-@pytest.mark.parametrize(("tensors", "warnings"), [(20, 0), (5_000, 1)])
+@pytest.mark.parametrize(("count", "warnings"), [(20, 0), (5_000, 1)])
 def test_many_tensors_without_a_table_of_ranges(
-    ttrace: Run, tmp_path: Path, tensors: int, warnings: int
+    ttrace: Run, tmp_path: Path, count: int, warnings: int
 ) -> None:
     """10,000 openings by HDF5 warn once of what they cost."""
     run, same = tmp_path / "run.h5", tmp_path / "same.h5"
-    ttrace("synth", "-o", run, "--tensors", str(tensors), "--shape", "2", "--kind", "output")
+    synth(run, tensors(count, [2]))
     with h5py.File(run, "a") as file:
         del file["ranges"]
     shutil.copy(run, same)

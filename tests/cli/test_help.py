@@ -18,7 +18,7 @@ COMMANDS += [["report", "merge"], ["report", "show"], ["report", "diff"], ["repo
 
 def test_every_command_is_looked_at() -> None:
     assert len(COMMANDS) >= 14
-    assert ["compare"] in COMMANDS and ["synth"] in COMMANDS
+    assert ["compare"] in COMMANDS and ["selftest"] in COMMANDS
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -41,7 +41,7 @@ def test_help_is_a_command_too(ttrace: Run, command: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["compare", "audit", "localize", "selftest", "inspect", "synth"]
+    "command", ["compare", "audit", "localize", "selftest", "inspect", "merge"]
 )
 def test_it_begins_with_examples_that_the_command_takes(ttrace: Run, command: str) -> None:
     text = ttrace(command, "--help").stdout

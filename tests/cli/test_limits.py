@@ -72,7 +72,6 @@ def test_large_meshes_are_refused_at_once(ttrace: Run, tmp_path: Path) -> None:
     check_refused(ttrace("compare", reference, run), "more than 1048576 ranks")
     with_axes(*({"name": f"a{i}", "size": 1} for i in range(100_000)))
     check_refused(ttrace("compare", reference, run), "100000 axes, and at most 64 are read")
-    check_refused(ttrace("synth", "-o", tmp_path / "s", "--shape", "4", "--mesh", "dp=16777216"))
     check_refused(ttrace("lint", run), "100000 axes")
     assert time.monotonic() - begin < 10
 

@@ -11,13 +11,15 @@ from subprocess import CompletedProcess
 import pytest
 from support.safetensors_file import convert
 from support.same_report import json_but_environment, text_but_environment
+from support.synth import synth
+from support.synth import tensors as synthetic
 from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, TESTDATA
 
 from .conftest import Run
 from .small_traces import check_answer, check_refused
 from .test_parts import merged
 
-PIPELINE = {"axes": [{"name": "pp", "size": 2}, {"name": "tp", "size": 2}]}
+PIPELINE = {"pp": 2, "tp": 2}
 # Ranks 0 and 1 are the first stage. The last tensor is on both, as tied weights are.
 LAYERS = [
     ("fc.0", "output", {"pp": {"only": 0}, "tp": {"shard": 0}}),
@@ -36,15 +38,13 @@ class Machines:
 
     def make(self, tensors: Sequence[tuple], *, fault: str | None = None) -> None:
         (self.folder / "all").mkdir()
-        spec = {"schema": "ttrace.synth/1", "meshes": {"": PIPELINE}, "tensors": []}
+        made = []
         for name, kind, placements in tensors:
             shape = [] if kind == "loss" else [8, 16]
-            one = {"name": name, "kind": kind, "shape": shape, "dtype": "float32"}
-            spec["tensors"].append({**one, "placements": placements})
-        (self.folder / "spec.json").write_text(json.dumps(spec))
-        faults = ["--fault", fault] if fault else []
-        self.run("all", "synth", "--spec", "../spec.json", "-o", "ref.h5")
-        self.run("all", "synth", "--spec", "../spec.json", "-o", "run", "--noise", "4", *faults)
+            made += synthetic(1, shape, name=name, kind=kind, placements=placements)
+        synth(self.folder / "all" / "ref.h5", made)
+        faults = [fault] if fault else []
+        synth(self.folder / "all" / "run", made, "--noise", "4", mesh=PIPELINE, faults=faults)
 
     def run(self, machine: str, *arguments: str | Path) -> CompletedProcess[str]:
         return self.ttrace(*arguments, cwd=self.folder / machine)

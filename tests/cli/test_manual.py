@@ -149,7 +149,7 @@ RARE = {"--mpi", "--local-files"}  # of the commands that divide their work
 
 
 @pytest.mark.parametrize(
-    "command", ["compare", "audit", "localize", "report merge", "synth", "man"]
+    "command", ["compare", "audit", "localize", "report merge", "selftest", "man"]
 )
 def test_every_flag_of_the_help_is_offered_and_described(
     ttrace: Run, scripts: dict[str, Path], command: str

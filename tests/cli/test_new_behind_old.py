@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.reports import read_report
+from support.synth import synth, tensors
 from support.ttrace_cli import DIVERGED, INCONCLUSIVE, MATCH, TESTDATA
 
 from .conftest import Run
@@ -239,28 +240,24 @@ def test_it_is_not_new(
     assert diff(ttrace, older, newer, MATCH)["verdict"] == "nothing new"
 
 
-def made(ttrace: Run, folder: Path, *flags: str) -> Path:
-    size = ["--tensors", "3", "--shape", "64x32", "--mesh", "tp=2", "--place", "tp=shard:0"]
-    size += ["--kind", "output"]
-    done = ttrace("synth", "-o", folder, *size, *flags)
-    assert done.returncode == 0, done.stderr
-    return folder
-
-
 def test_only_a_new_fault_fails_a_night(ttrace: Run, tmp_path: Path) -> None:
     """Runs whose faults are planted: yesterday's is a factor of 1.01."""
-    reference = tmp_path / "ref.h5"
-    size = ["--tensors", "3", "--shape", "64x32", "--kind", "output"]
-    assert ttrace("synth", "-o", reference, *size).returncode == 0
+    outputs = tensors(3, [64, 32], placements={"tp": {"shard": 0}})
+    reference = synth(tmp_path / "ref.h5", outputs)
 
-    def night(name: str, *flags: str, since: Path | None = None) -> tuple[int, str, Path]:
-        run, out = made(ttrace, tmp_path / name, *flags), tmp_path / f"{name}.json"
+    def night(
+        name: str, seed: int, fault: str | None = None, *, since: Path | None = None
+    ) -> tuple[int, str, Path]:
+        noise = ["--noise", "1", "--noise-seed", str(seed)]
+        run = synth(
+            tmp_path / name, outputs, *noise, mesh={"tp": 2}, faults=[fault] if fault else []
+        )
+        out = tmp_path / f"{name}.json"
         policy = ["--fail-on", "new", "--since", since] if since else []
         done = ttrace("compare", reference, run, "--json", out, *policy)
         return done.returncode, done.stdout.splitlines()[0], out
 
-    noise = ["--noise", "1", "--noise-seed"]
-    code, _, old = night("old", *noise, "1", "--fault", "scaled=1.01@tensor.1")
+    code, _, old = night("old", 1, "scaled=1.01@tensor.1")
     assert code == DIVERGED
     for name, fault, words in (
         ("worse", "scaled=3@tensor.1", "it is off by"),
@@ -268,12 +265,12 @@ def test_only_a_new_fault_fails_a_night(ttrace: Run, tmp_path: Path) -> None:
         ("zero", "row_zeroed=3@tensor.1", "the cause is zeroed, and was scaled"),
         ("beside", "scaled=1.01@tensor.2", "1 tensor newly diverged"),
     ):
-        code, line, _ = night(name, *noise, "2", "--fault", fault, since=old)
+        code, line, _ = night(name, 2, fault, since=old)
         assert code == DIVERGED and words in line, (name, line)
     for name, fault in (("again", "scaled=1.01@tensor.1"), ("little", "scaled=1.015@tensor.1")):
-        code, line, _ = night(name, *noise, "3", "--fault", fault, since=old)
+        code, line, _ = night(name, 3, fault, since=old)
         assert code == MATCH and "nothing new" in line, (name, line)
-    code, line, _ = night("well", *noise, "4", since=old)
+    code, line, _ = night("well", 4, since=old)
     assert code == MATCH and line.startswith("MATCH")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import h5py
 import pytest
 from support.same_report import json_but_environment, text_but_environment
+from support.synth import synth, tensors
 from support.ttrace_cli import DIVERGED, MATCH, TESTDATA, UNUSABLE, ttrace_binary
 
 from .conftest import Run
@@ -135,8 +136,7 @@ def test_one_tensor_of_many_in_a_large_file(ttrace: Run, tmp_path: Path) -> None
     """Of 24 MiB the sample has a third of the blocks, 85 in each tensor of 1 MiB."""
     paths = [tmp_path / "ref.h5", tmp_path / "run.h5"]
     for path in paths:
-        flags = ["--tensors", "24", "--shape", "512x512", "--kind", "param", "-o", path]
-        assert ttrace("synth", *flags).returncode == MATCH
+        synth(path, tensors(24, [512, 512], kind="param"))
     command = ["compare", *paths, "--resume", tmp_path / "state"]
     code = ttrace(*command).returncode
     assert ttrace(*command).returncode == code != UNUSABLE

@@ -15,6 +15,7 @@ import h5py
 import pytest
 import torch
 from support.safetensors_file import TYPES, convert, file_of, with_header
+from support.synth import synth, tensors
 from support.ttrace_cli import (
     DIVERGED,
     INCONCLUSIVE,
@@ -74,13 +75,8 @@ def test_the_report_is_that_of_hdf5(ttrace: Run, tmp_path: Path, ranks: tuple[in
 
 
 def test_every_type_is_read_as_in_hdf5(ttrace: Run, tmp_path: Path) -> None:
-    tensors = [
-        {"name": dtype, "kind": "buffer", "shape": [3, 5], "dtype": dtype} for dtype in TYPES
-    ]
-    spec = tmp_path / "spec.json"
-    spec.write_text(json.dumps({"schema": "ttrace.synth/1", "meshes": {}, "tensors": tensors}))
-    stored, copy = tmp_path / "stored.h5", tmp_path / "copy.h5"
-    assert ttrace("synth", "--spec", spec, "-o", stored).returncode == 0
+    made = [tensors(1, [3, 5], name=dtype, kind="buffer", dtype=dtype)[0] for dtype in TYPES]
+    stored, copy = synth(tmp_path / "stored.h5", made), tmp_path / "copy.h5"
     shutil.copy(stored, copy)
     done = ttrace("compare", stored, convert(copy), "--json", tmp_path / "report.json")
     report = json.loads((tmp_path / "report.json").read_text())

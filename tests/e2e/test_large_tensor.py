@@ -10,10 +10,11 @@ import h5py
 import numpy as np
 import pytest
 from support.reports import nine_digits, read_report
+from support.synth import synth, tensors
 from support.ttrace_cli import MATCH, run_ttrace
 
 ROWS, COLUMNS = 4100, 4100  # more than 2^24 elements
-SHAPE = ("--tensors", "1", "--name", "w", "--kind", "output", "--shape", f"{ROWS}x{COLUMNS}")
+TENSORS = tensors(1, [ROWS, COLUMNS], name="w", placements={"tp": {"shard": 1}})
 
 
 @pytest.fixture(scope="module")
@@ -22,10 +23,9 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for output, flags in {
         "ref.h5": (),
         "noise.h5": ("--noise", "1", "--noise-seed", "1"),
-        "run": ("--noise", "1", "--noise-seed", "2", "--mesh", "tp=2", "--place", "tp=shard:1"),
+        "run": ("--noise", "1", "--noise-seed", "2"),
     }.items():
-        done = run_ttrace("synth", "-o", folder / output, *SHAPE, *flags, timeout=300)
-        assert done.returncode == 0, done.stderr
+        synth(folder / output, TENSORS, *flags, mesh={"tp": 2})
     return folder
 
 

@@ -12,6 +12,7 @@ import pytest
 from gallery.agreement import ALONE
 from gallery.expected import EXPECTED
 from gallery.together import traced
+from support.synth import synth, tensors
 from support.ttrace_cli import TESTDATA, run_ttrace
 
 from pages.blocks import blocks
@@ -24,11 +25,6 @@ def fresh(folder: Path) -> Path:
     shutil.copytree(TESTDATA, folder, dirs_exist_ok=True)
     shutil.copytree(TESTDATA / "tp2sp_p12", folder / "run")
     return folder
-
-
-def _synthetic(folder: Path, *arguments: str) -> None:
-    done = run_ttrace("synth", "--tensors", "4", "--shape", "16x8", *arguments, cwd=folder)
-    assert done.returncode == 0, done.stderr
 
 
 def two_bugs(folder: Path) -> None:
@@ -58,22 +54,13 @@ def other_epsilon(folder: Path) -> None:
 def other_names(folder: Path) -> None:
     """A reference of another framework, and a run whose layout was recorded wrong."""
     shutil.rmtree(folder / "run")
-    _synthetic(folder, "-o", "hf_ref.h5", "--name", "model.layers.{i}.weight")
-    placed = ("--mesh", "tp=2", "--place", "tp=shard:0", "--noise", "1")
-    _synthetic(folder, "-o", "run", "--name", "decoder.layers.{i}.weight", *placed)
-    rule = {"name": "decoder.*", "placements": {"tp": {"shard": 0}}}
+    synth(folder / "hf_ref.h5", tensors(4, [16, 8], name="model.layers.{i}.weight", kind="param"))
+    cut = {"tp": {"shard": 0}}
+    ours = tensors(4, [16, 8], name="decoder.layers.{i}.weight", kind="param", placements=cut)
+    synth(folder / "run", ours, "--noise", "1", mesh={"tp": 2})
+    rule = {"name": "decoder.*", "placements": cut}
     rules = {"schema": "ttrace.layout/1", "rules": [rule]}
     (folder / "fixed.json").write_text(json.dumps(rules))
-
-
-def a_synthetic_model(folder: Path) -> None:
-    """The tensors of the page's own example."""
-    (folder / "ref.h5").unlink()
-    shutil.rmtree(folder / "run")
-    tensors = [{"name": "layers.{i}.qkv", "count": 4, "kind": "param"}]
-    tensors[0] |= {"shape": [64, 64], "dtype": "float32"}
-    spec = {"schema": "ttrace.synth/1", "seed": 1, "tensors": tensors}
-    (folder / "model.json").write_text(json.dumps(spec))
 
 
 def a_job(folder: Path) -> None:
@@ -88,6 +75,5 @@ PREPARED: dict[str, Callable[[Path], None]] = {
     "ttrace localize ref.h5 tp2sp --specification specification.json"
     " --candidate-specification ours.json --all": other_epsilon,
     "ttrace lint run/ --layout fixed.json": other_names,
-    "ttrace synth -o ref.h5 --tensors 100 --shape 512x256 --dtype bfloat16": a_synthetic_model,
     "python -m ttrace_torch.matrix job.py --layouts ddp2 tp2 fsdp2+tp2": a_job,
 }

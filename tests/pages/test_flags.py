@@ -19,7 +19,6 @@ COMMANDS += [
     "watch",
     "demo",
     "doctor",
-    "synth",
 ]
 USE = re.compile(rf"\bttrace ({'|'.join(COMMANDS)})\b([^`\n|]*)")
 FLAG = re.compile(r"(?<![\w-])--?[a-zA-Z][\w-]*")

@@ -1,7 +1,7 @@
 """The generator of consistent tensors, against published vectors and a reading of its definition.
 
 `Definition` follows schemas/consistent-v1.md with Python's integers and floats and takes the table
-from that page; the vectors are those that lib/synth is tested with.
+from that page; the vectors are those that tests/tools/synth is tested with.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ttrace_torch.init.philox import fnv1a, noise_key, philox4x32, plan_key, ten
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "schemas" / "consistent-v1.md").read_text()
-VECTORS = (REPOSITORY / "tests" / "synth" / "vectors.txt").read_text().splitlines()
+VECTORS = (REPOSITORY / "tests" / "tools" / "synth" / "vectors.txt").read_text().splitlines()
 TABLE = [int(number) for number in re.findall(r"\d+", PAGE.partition("## The table T")[2])]
 
 

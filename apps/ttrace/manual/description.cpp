@@ -43,10 +43,6 @@ const std::vector<Example>& examples() {
       {"ttrace selftest", {"ttrace selftest ref.h5 run/ --noise noise*.h5"}},
       {"ttrace report merge", {"ttrace report merge part*.json --json whole.json"}},
       {"ttrace report show", {"ttrace report show compare.json --format html -o page.html"}},
-      {"ttrace synth",
-       {"ttrace synth -o ref.h5 --tensors 8 --shape 64x64 --kind output",
-        "ttrace synth -o run --tensors 8 --shape 64x64 --kind output --mesh tp=2 --place "
-        "tp=shard:0"}},
   };
   return kExamples;
 }

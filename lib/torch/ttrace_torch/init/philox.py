@@ -1,8 +1,8 @@
 """Streams of random words: Philox 4×32-10 (Salmon et al., SC 2011), and the keys of the streams.
 
 Philox is a pure function of key and counter, so any element of a stream is computed without the
-others. The bits are those of lib/synth and of Random123. A key is made of the purpose of the
-stream, the seed and the name: schemas/consistent-v1.md, lib/synth/stream.h.
+others. The bits are those of Random123. A key is made of the purpose of the stream, the seed and
+the name: schemas/consistent-v1.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-#include "synth/random.h"
+#include "tools/synth/random.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/error.h"
 #include "support/catch.h"
 #include "tensor/box.h"
 
@@ -132,27 +131,13 @@ TEST_CASE("a 0-d tensor has one element, an empty one none") {
   CHECK(part_of({3, 0}, {{0, 0}, {3, 0}}).empty());
 }
 
-TEST_CASE("what is no part of the tensor is refused") {
-  std::vector<std::uint32_t> words(4);
-  const auto fill_with = [&](const tensor::Shape& shape, const tensor::Box& box) {
-    fill_random_words(kStream, shape, box, words);
-  };
-  CHECK_NOTHROW(fill_with({4}, {{0}, {4}}));
-  CHECK_THROWS_AS(fill_with({4}, {{1}, {4}}), base::Error);
-  CHECK_THROWS_AS(fill_with({4}, {{5}, {0}}), base::Error);
-  CHECK_THROWS_AS(fill_with({4}, {{0, 0}, {4, 1}}), base::Error);
-  CHECK_THROWS_AS(fill_with({4}, {{0}, {3}}), base::Error);
-  const std::uint64_t huge = std::uint64_t{1} << 33;
-  CHECK_THROWS_AS(fill_with({huge, huge}, {{0, 0}, {1, 4}}), base::Error);
-}
-
 std::uint64_t hexadecimal(const std::string& text) { return std::stoull(text, nullptr, 16); }
 std::uint32_t word(const std::string& text) {
   return static_cast<std::uint32_t>(hexadecimal(text));
 }
 
 std::vector<std::vector<std::string>> lines_of(const std::string& kind) {
-  std::ifstream file(TTRACE_SOURCE_DIR "/tests/synth/vectors.txt");
+  std::ifstream file(TTRACE_SOURCE_DIR "/tests/tools/synth/vectors.txt");
   REQUIRE(file);
   std::vector<std::vector<std::string>> found;
   for (std::string line; std::getline(file, line);) {

@@ -1,13 +1,11 @@
-#include "synth/random.h"
+#include "tools/synth/random.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <initializer_list>
-#include <optional>
 
 #include "base/bytes.h"
-#include "base/error.h"
 
 namespace ttrace::synth {
 namespace {
@@ -33,23 +31,6 @@ RandomWords block(std::uint64_t key, std::uint64_t number) {
   const auto lower = static_cast<std::uint32_t>(number);
   const auto upper = static_cast<std::uint32_t>(number >> 32);
   return philox4x32({lower, upper, 0, 0}, key);
-}
-
-void check(const tensor::Shape& shape, const tensor::Box& box, std::size_t size) {
-  bool within = box.origin.size() == shape.size() && box.extent.size() == shape.size();
-  for (std::size_t d = 0; within && d < shape.size(); ++d) {
-    within = box.origin[d] <= shape[d] && box.extent[d] <= shape[d] - box.origin[d];
-  }
-  if (!within) {
-    throw base::input_error("the part ", tensor::to_string(box), " is no part of a tensor of ",
-                            tensor::to_string(shape));
-  }
-  const std::optional<std::uint64_t> elements = tensor::element_count(shape);
-  if (!elements) throw base::input_error(tensor::to_string(shape), " has too many elements");
-  if ((*elements == 0 ? 0 : tensor::volume(box)) != size) {
-    throw base::input_error("the part ", tensor::to_string(box), " does not have ", size,
-                            " elements");
-  }
 }
 
 }  // namespace
@@ -138,7 +119,6 @@ float normal(std::uint32_t word, double mean, double std_dev) {
 
 void fill_random_words(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
                        std::span<std::uint32_t> out) {
-  check(shape, box, out.size());
   // Rows of the last dimension are contiguous in the tensor; larger boxes may not be.
   tensor::Box row = box;
   if (!row.extent.empty()) row.extent.back() = std::min<std::uint64_t>(row.extent.back(), 1);

@@ -26,8 +26,7 @@ class Stream {
  public:
   explicit Stream(std::uint64_t key) : key_(key) {}
 
-  // For synthetic traces: `purpose` is "synth", "synth_noise", ..., `what` the path of a dataset
-  // (schemas/synth-v1.md).
+  // For synthetic traces: `purpose` is "synth", "synth_noise", ..., `what` the path of a dataset.
   static Stream of_synthetic(std::uint64_t seed, std::string_view purpose, std::string_view what);
 
   // Writes the words first, first + 1, ... to `out`. The index of the last must be at most 2^64
@@ -58,8 +57,7 @@ float normal(std::uint32_t word, double mean, double std_dev);
 
 // Fills `out` with the words of the stream for `box` in a tensor of `shape`, in row-major order.
 // The word of an element depends only on its row-major index in the whole tensor, so every rank can
-// compute its shard and all layouts agree. Throws an input error if the box is not within the
-// shape, the shape has more than 2^64 - 1 elements, or `out` has another size than the box.
+// compute its shard and all layouts agree. The box lies within the shape, and `out` has its size.
 void fill_random_words(const Stream& stream, const tensor::Shape& shape, const tensor::Box& box,
                        std::span<std::uint32_t> out);
 
