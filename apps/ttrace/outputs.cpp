@@ -25,11 +25,6 @@ fs::path without_slash(const std::string& path) {
   return given.has_filename() ? given : given.parent_path();
 }
 
-fs::path folder_of(const std::string& path) {
-  const fs::path parent = without_slash(path).parent_path();
-  return parent.empty() ? fs::path(".") : parent;
-}
-
 }  // namespace
 
 OutputFile::OutputFile(const std::string& path) : path_(path), to_stdout_(is_stdout(path)) {
@@ -89,19 +84,6 @@ void require_not_of_trace(const std::string& output, const std::string& input) {
   if (belongs) {
     throw base::usage_error(output, ": belongs to the trace that is read; write to another file");
   }
-}
-
-void require_absent(const std::string& path) {
-  base::require_free_place(without_slash(path).string(), base::Existing::kKept);
-}
-
-void require_room(const std::string& path, std::uint64_t bytes) {
-  std::error_code error;
-  const fs::space_info disk = fs::space(folder_of(path), error);
-  if (error || bytes <= disk.available) return;
-  throw base::input_error(path, ": the tensors take ", base::human_bytes(bytes),
-                          ", and the disk has room for ", base::human_bytes(disk.available),
-                          "; make them smaller, or --sparse");
 }
 
 NewFolder::NewFolder(const std::string& path)

@@ -2,7 +2,6 @@
 // complete.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,12 +54,6 @@ inline bool is_stdout(const std::string& path) { return path == "-"; }
 // Throws a usage error if `output` is the trace `input` or one of its files, because a command must
 // not replace its own input.
 void require_not_of_trace(const std::string& output, const std::string& input);
-
-// Throws an input error if something exists at `path`.
-void require_absent(const std::string& path);
-
-// Throws an input error if the disk of `path` has no room for `bytes`.
-void require_room(const std::string& path, std::uint64_t bytes);
 
 // A folder that appears under its name only when everything in it is written.
 class NewFolder {

@@ -152,11 +152,8 @@ void require_free_place(const std::string& path, Existing existing) {
                     S_ISDIR(facts.st_mode) ? "" : ", or - for standard output");
 }
 
-UnfinishedOutput::UnfinishedOutput(std::string path, Existing existing, SyncedBy synced)
-    : path_(std::move(path)),
-      existing_(existing),
-      synced_(synced),
-      unfinished_(unfinished_name(path_)) {
+UnfinishedOutput::UnfinishedOutput(std::string path, Existing existing)
+    : path_(std::move(path)), existing_(existing), unfinished_(unfinished_name(path_)) {
   require_free_place(path_, existing_);
   note_ = note(unfinished_);
 }
@@ -173,10 +170,9 @@ void UnfinishedOutput::put_in_place() {
   const auto require = [this](int error, const char* what) {
     if (error != 0) throw output_error(path_, ": ", what, ": ", writing_problem(error));
   };
-  const bool syncs = synced_ == SyncedBy::kItself;
-  if (syncs) require(sync_all_of(unfinished_), "cannot be written to the disk");
+  require(sync_all_of(unfinished_), "cannot be written to the disk");
   rename_to_place();
-  if (syncs) require(sync_folder_of(path_), "is in place, and its folder cannot be synced");
+  require(sync_folder_of(path_), "is in place, and its folder cannot be synced");
 }
 
 void UnfinishedOutput::rename_to_place() {

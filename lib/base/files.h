@@ -26,12 +26,6 @@ enum class Existing {
   kKept,      // an existing file is an input error
 };
 
-// What syncs an output to the disk (base/sync.h).
-enum class SyncedBy {
-  kItself,  // the output, before it is put in place
-  kFolder,  // the unfinished folder that it lies in, with all other files of it: this is faster
-};
-
 // Throws an input error naming `path` if something exists there that must not be replaced.
 void require_free_place(const std::string& path, Existing existing);
 
@@ -39,7 +33,7 @@ void require_free_place(const std::string& path, Existing existing);
 class UnfinishedOutput {
  public:
   // Creates nothing. Throws as require_free_place() does.
-  UnfinishedOutput(std::string path, Existing existing, SyncedBy synced = SyncedBy::kItself);
+  UnfinishedOutput(std::string path, Existing existing);
   // Removes the file, or the folder with its contents, unless put_in_place() was called.
   ~UnfinishedOutput();
   UnfinishedOutput(const UnfinishedOutput&) = delete;
@@ -56,7 +50,6 @@ class UnfinishedOutput {
 
   std::string path_;
   Existing existing_;
-  SyncedBy synced_;
   std::string unfinished_;  // empty once it is in place
   int note_ = -1;           // its index in the shared list, see share_unfinished_outputs()
 };

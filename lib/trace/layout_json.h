@@ -1,5 +1,5 @@
 // Meshes, placements and other parts of a tensor's entry in JSON documents: the manifest's, and
-// those of layout rules and synthetic traces. All functions throw an input error at the value.
+// those of layout rules. All functions throw an input error at the value.
 #pragma once
 
 #include <cstdint>

@@ -15,12 +15,9 @@ namespace ttrace::trace {
 struct Storage {
   tensor::Shape chunk;  // as many dimensions as the dataset, none 0; empty: contiguous
   std::optional<unsigned> deflate = {};  // level 0 to 9; only with a chunk
-  bool shuffle = false;                  // only with a chunk
   // Space is reserved and nothing is written: the elements are 0, and take no disk where the file
-  // system knows holes. Not with a filter.
+  // system knows holes. Not with a chunk.
   bool sparse = false;
-
-  bool operator==(const Storage&) const = default;
 };
 
 // One file of a trace: the single-file form, or one rank's file. Nothing appears under the file's

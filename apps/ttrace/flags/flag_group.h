@@ -13,14 +13,13 @@ namespace ttrace::app {
 
 inline constexpr const char* kTraces = "Traces and rules";
 inline constexpr const char* kWhat = "What is judged";
-inline constexpr const char* kMade = "What is made";
 inline constexpr const char* kAnswer = "The answer";
 inline constexpr const char* kWork = "How the work is done";
 // The last two are in the manual and offered by shells; a screen of --help has no room for them.
 inline constexpr const char* kNights = "What is known, and what fails";
 inline constexpr const char* kRare = "Rarely needed";
 // In the order in which they are shown.
-inline constexpr std::array kGroups{kTraces, kWhat, kMade, kAnswer, kWork, kNights, kRare};
+inline constexpr std::array kGroups{kTraces, kWhat, kAnswer, kWork, kNights, kRare};
 
 // Adds flags to one group of a command.
 class FlagGroup {

@@ -21,7 +21,6 @@ void set_storage(hid_t creation, const Storage& storage) {
     const std::vector<hsize_t> chunk(storage.chunk.begin(), storage.chunk.end());
     H5Pset_chunk(creation, static_cast<int>(chunk.size()), chunk.data());
   }
-  if (storage.shuffle) H5Pset_shuffle(creation);
   if (storage.deflate) H5Pset_deflate(creation, *storage.deflate);
   if (storage.sparse) {
     H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);
@@ -60,9 +59,8 @@ class FileSink : public Sink {
  public:
   using Sink::create;
 
-  FileSink(const std::string& path, base::Existing existing, std::optional<std::uint64_t> rank,
-           base::SyncedBy synced)
-      : output_(path, existing, synced), rank_(rank) {
+  FileSink(const std::string& path, base::Existing existing, std::optional<std::uint64_t> rank)
+      : output_(path, existing), rank_(rank) {
     const LibraryLock lock;
     const Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
     // Exclusively: what stands there already is neither followed nor overwritten.
@@ -250,8 +248,8 @@ class FileSink : public Sink {
 }  // namespace
 
 std::unique_ptr<Sink> create_file(const std::string& path, base::Existing existing,
-                                  std::optional<std::uint64_t> rank, base::SyncedBy synced) {
-  return std::make_unique<FileSink>(path, existing, rank, synced);
+                                  std::optional<std::uint64_t> rank) {
+  return std::make_unique<FileSink>(path, existing, rank);
 }
 
 }  // namespace ttrace::trace::hdf5

@@ -16,7 +16,6 @@ namespace ttrace::trace::hdf5 {
 // `rank`, the file is marked as that rank's. Throws an output error if the file cannot be created,
 // and an input error if it must not be.
 std::unique_ptr<Sink> create_file(const std::string& path, base::Existing existing,
-                                  std::optional<std::uint64_t> rank = std::nullopt,
-                                  base::SyncedBy synced = base::SyncedBy::kItself);
+                                  std::optional<std::uint64_t> rank = std::nullopt);
 
 }  // namespace ttrace::trace::hdf5
