@@ -7,14 +7,17 @@
 #        needs `cmake --build build --target ttrace_bare_loop`; the models need torch and
 #        transformers (PYTHON=.venv-frameworks/bin/python).
 # Needs h5diff (hdf5-tools), gzip, and a python3 with numpy and h5py: PYTHON, or .venv, or python3.
-set -euo pipefail
-cd "$(dirname "$0")/.."
+# Builds ttrace_synth, which makes the traces, if it is not there.
+# shellcheck source=scripts/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+cd "$root"
+build_synth
 python=${PYTHON:-$(test -x .venv/bin/python && echo .venv/bin/python || echo python3)}
 script=bench_compare.py
 if [ "${1:-}" = --real ]; then
   script=bench_real.py
-  export PYTHONPATH=lib/torch:tests:tests/frameworks
   shift
 fi
-TTRACE=$(realpath "${TTRACE:-${TTRACE_BUILD_DIR:-build}/ttrace}") OMP_NUM_THREADS=1 \
-  exec "$python" "scripts/$script" "$@"
+TTRACE=$(realpath "${TTRACE:-$build/ttrace}") PYTHONPATH=lib/torch:tests:tests/frameworks \
+  OMP_NUM_THREADS=1 exec "$python" "scripts/$script" "$@"

@@ -1,6 +1,6 @@
 """`ttrace compare` on traces as training makes them, beside the bare loop and `cat`; see bench.sh.
 
-A step of AdamW of 64 million parameters is made by `ttrace synth --adamw`. GPT-2 124M under FSDP2
+A step of AdamW of 64 million parameters is made by `ttrace_synth`. GPT-2 124M under FSDP2
 and a Llama of 125 million parameters under tensor parallelism are recorded by the collector (GPT-2
 keeps query, key and value in one matrix, which DTensor does not cut by heads). The bare loop
 (tests/bench/bare_loop.cpp) reads the same files and adds up the same sums without knowing what is
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench_timing import Times, in_turn, machine, table
+from support.synth import adamw_step, synth, tensors
 
 TTRACE = os.environ["TTRACE"]
 BARE_LOOP = str(Path(TTRACE).with_name("ttrace_bare_loop"))
@@ -41,18 +41,13 @@ def files_of(trace: Path) -> list[str]:
 
 def adamw(folder: Path, millions: int) -> Traces:
     count = max(1, millions * 2**20 // 4096**2)
-    what = ["--adamw", "--tensors", str(count), "--shape", "4096x4096", "--seed", "1"]
-
-    def made(name: str, *flags: str) -> Path:
-        command = [TTRACE, "synth", "-o", str(folder / name), *what, *flags]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        return folder / name
-
+    step = adamw_step(tensors(count, [4096, 4096]))
+    noise = ["--seed", "1", "--noise", "1"]
     return Traces(
         f"AdamW, {millions}M parameters",
-        made("ref.h5"),
-        made("run", "--noise", "1"),
-        made("noise.h5", "--noise", "1", "--noise-seed", "2"),
+        synth(folder / "ref.h5", step, "--seed", "1"),
+        synth(folder / "run", step, *noise),
+        synth(folder / "noise.h5", step, *noise, "--noise-seed", "2"),
         ["param_after_step"],
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import math
@@ -19,21 +20,24 @@ from typing import Any
 from conformance.random_traces import random_trace, write
 from gallery.expected import EXPECTED
 from power.gallery_runs import Runs
+from support.planted_faults import plant
+from support.synth import synth, tensors
 
 TESTDATA = Path(__file__).parent.parent / "testdata" / "tiny_gpt"
 # Members of a report that may read otherwise: texts for people, and what a machine took.
 TEXTS = {"environment", "why", "reason", "where", "merged", "evidence", "warnings", "formula"}
 DTYPES = ["float64", "float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "int64"]
-PLACES = [
-    "tp=shard:0",
-    "tp=shard:1",
-    "dp=shard:0,tp=shard:1",
-    "tp=partial",
-    "dp=replicate,tp=replicate",
-    "tp=zigzag:0",
-    "tp=strided:0:2",
-    "dp=flat",
-    "dp=only:0",
+SHAPE = [8, 24]
+PLACEMENTS: list[dict[str, Any]] = [
+    {"tp": {"shard": 0}},
+    {"tp": {"shard": 1}},
+    {"dp": {"shard": 0}, "tp": {"shard": 1}},
+    {"tp": {"partial": "sum"}},
+    {},
+    {"tp": {"shard": 0, "order": "zigzag"}},
+    {"tp": {"shard": 0, "stride": 2}},
+    {"dp": {"flat": [[0, 96], [96, 192]]}},
+    {"dp": {"only": 0}},
 ]
 FAULTS = ["scaled=1.5", "shards_swapped", "part_dropped", "row_zeroed", "nan", "key_missing"]
 
@@ -119,38 +123,30 @@ def of_gallery(folder: Path, count: int) -> Iterator[Case]:
             runs.drop(run)
 
 
-def of_synthetic_traces(folder: Path, ttrace: str) -> Iterator[Case]:
-    for number, place in enumerate(PLACES):
+def of_synthetic_traces(folder: Path) -> Iterator[Case]:
+    for number, placements in enumerate(PLACEMENTS):
         for dtype in DTYPES:
             here = folder / f"{number}-{dtype}"
             here.mkdir()
-            tensors = ["--tensors", "4", "--shape", "8x24", "--dtype", dtype]
-            kind = ["--kind", "param_grad" if "partial" in place else "output"]
-            layout = ["--mesh", "dp=2,tp=2", "--place", *place.split(",")]
-            noisy = [] if dtype == "int64" else ["--noise", "1"]
-            commands = {
-                "ref.h5": [*tensors, *kind],
-                "noise.h5": [*tensors, *kind, *noisy, "--noise-seed", "7"],
-                "healthy": [*tensors, *kind, *layout, *noisy],
-            }
+            kind = "param_grad" if "partial" in str(placements) else "output"
+            made = tensors(4, SHAPE, kind=kind, dtype=dtype, placements=placements)
+            noisy = () if dtype == "int64" else ("--noise", "1")
+            reference = synth(here / "ref.h5", made)
+            noise = synth(here / "noise.h5", made, *noisy, "--noise-seed", "7")
+            healthy = synth(here / "healthy", made, *noisy, mesh={"dp": 2, "tp": 2})
+            runs = [healthy]
             for fault in FAULTS:
-                commands[fault.split("=")[0]] = [*commands["healthy"], "--fault", f"{fault}@*2"]
-            made = set()
-            for name, flags in commands.items():
-                command = [ttrace, "synth", "-o", str(here / name), *flags]
-                if subprocess.run(command, capture_output=True).returncode == 0:
-                    made.add(name)
-            for name in sorted(made - {"ref.h5", "noise.h5"}):
-                title = f"{place} {dtype} {name}"
-                yield from comparisons(title, here / "ref.h5", here / name)
-                if "noise.h5" in made:
-                    more = ("--noise", str(here / "noise.h5"))
-                    yield from comparisons(f"{title}, noise", here / "ref.h5", here / name, *more)
-            yield Case(
-                f"merge {place} {dtype}",
-                ["merge", str(here / "healthy"), "-o", "merged.h5"],
-                ["merged.h5"],
-            )
+                faulty = here / fault.split("=")[0]
+                shutil.copytree(healthy, faulty)
+                with contextlib.suppress(ValueError):  # integers that are no numbers, no two shards
+                    plant(faulty, f"{fault}@tensor.2")
+                    runs.append(faulty)
+            for run in runs:
+                title = f"{placements} {dtype} {run.name}"
+                yield from comparisons(title, reference, run)
+                yield from comparisons(f"{title}, noise", reference, run, "--noise", str(noise))
+            merge = ["merge", str(healthy), "-o", "merged.h5"]
+            yield Case(f"merge {placements} {dtype}", merge, ["merged.h5"])
             shutil.rmtree(here)
 
 
@@ -228,7 +224,7 @@ def main() -> int:
         for cases in (
             of_testdata(),
             of_random_traces(folder, given.random),
-            of_synthetic_traces(folder, before),
+            of_synthetic_traces(folder),
             of_damaged_files(folder, given.damaged),
             of_gallery(folder, given.gallery),
         ):

@@ -8,5 +8,6 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 make_venv
+build_synth
 export PYTHONPATH=$root/lib/torch:$root/tests OMP_NUM_THREADS=1
 exec "$venv/bin/python" "$root/scripts/same_answers.py" "$@"

@@ -137,6 +137,15 @@ build_program() {
   compile --target ttrace
 }
 
+# What makes the traces of benchmarks. It is a tool of the tests, and built with them.
+build_synth() {
+  export TTRACE_SYNTH=${TTRACE_SYNTH:-$build/tests/ttrace_synth}
+  [ -x "$TTRACE_SYNTH" ] && return
+  install_packages "${packages[@]}"
+  configure -DTTRACE_BUILD_TESTS=ON
+  compile --target ttrace_synth
+}
+
 # A virtual environment with what the Python tests need; made again when the list changes.
 make_venv() {
   local wanted stamp
