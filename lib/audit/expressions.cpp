@@ -79,6 +79,13 @@ class Audit {
           base::render({"it stands for several micro-batches, the specification for one", {}});
       return;
     }
+    if (run_.has_other_sizes(tensor.key)) {
+      if (tensor.outcome != AuditOutcome::kGiven) {
+        tensor.reason = base::render(
+            {"the micro-batch has other sizes in this step than in the specification", {}});
+      }
+      return;
+    }
     const specification::Specification& specification = run_.variant_of(tensor.key);
     const std::optional<std::size_t> number = specification.find(tensor.key);
     if (!number) {

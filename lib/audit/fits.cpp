@@ -1,5 +1,7 @@
 #include "audit/fits.h"
 
+#include <algorithm>
+#include <limits>
 #include <set>
 
 #include "base/bytes.h"
@@ -86,13 +88,17 @@ void require_fits(const trace::Source& run, const specification::Specification& 
                   const std::string& file) {
   require_same_parameters(run, specification, file);
   bool any = false;
+  std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
+  for (const TensorEntry& entry : run.manifest().tensors) first = std::min(first, entry.key.step);
   for (const TensorEntry& entry : run.manifest().tensors) {
     const auto number = specification.find(entry.key);
     if (!number || entry.microbatches) continue;
     any = true;
     const specification::SpecifiedTensor& specified = specification.tensors[*number];
-    if (specification::fits(specified.shape, entry.shape) && specified.dtype == entry.dtype)
-      continue;
+    const bool fits = specification::fits(specified.shape, entry.shape);
+    const bool may_differ =
+        specification.decided_by_values && entry.key.microbatch && entry.key.step > first;
+    if ((fits || may_differ) && specified.dtype == entry.dtype) continue;
     if (const std::string slip = describe_slip(entry, specified, run.manifest()); !slip.empty()) {
       throw base::input_error(run.path(), ": ", slip);
     }

@@ -11,7 +11,18 @@ namespace ttrace::audit {
 RunVariants::RunVariants(const specification::Specification& specification,
                          const trace::Manifest& manifest)
     : specification_(specification) {
-  if (specification.variants.empty()) return;
+  if (specification.variants.empty()) {
+    if (!specification.decided_by_values) return;
+    for (const trace::TensorEntry& entry : manifest.tensors) {
+      if (!entry.key.microbatch || entry.microbatches) continue;
+      const auto number = specification.find(entry.key);
+      if (!number || specification::fits(specification.tensors[*number].shape, entry.shape)) {
+        continue;
+      }
+      other_sizes_.insert({entry.key.step, entry.key.microbatch});
+    }
+    return;
+  }
   std::map<Microbatch, std::vector<const trace::TensorEntry*>> recorded;
   for (const trace::TensorEntry& entry : manifest.tensors) {
     if (!entry.key.microbatch || entry.microbatches) continue;

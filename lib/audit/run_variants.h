@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "specification/specification.h"
@@ -24,11 +25,19 @@ class RunVariants {
   // step, or if no variant fits: it then says what does not depend on sizes.
   const specification::Specification& of(const trace::TensorKey& key) const;
 
+  // Whether the micro-batch has sizes that the specification, which has no variants, does not say,
+  // where values of the model decide on them. In the first step it would be one of another model or
+  // batch: require_fits() throws.
+  bool has_other_sizes(const trace::TensorKey& key) const {
+    return other_sizes_.contains({key.step, key.microbatch});
+  }
+
  private:
   using Microbatch = std::pair<std::uint64_t, std::optional<std::uint64_t>>;  // with its step
 
   const specification::Specification& specification_;
   std::map<Microbatch, const specification::Specification*> variants_;
+  std::set<Microbatch> other_sizes_;
 };
 
 }  // namespace ttrace::audit

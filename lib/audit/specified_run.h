@@ -42,6 +42,8 @@ class SpecifiedRun {
     return variants_.of(key);
   }
 
+  bool has_other_sizes(const trace::TensorKey& key) const { return variants_.has_other_sizes(key); }
+
   // The entry of that key, or null.
   const trace::TensorEntry* find(const trace::TensorKey& key) const { return recorded_.find(key); }
   // The entry of a tensor of the variant that the micro-batch of `like` has, or null.

@@ -97,6 +97,7 @@ class Coverage {
     TensorKey of_microbatch;
     of_microbatch.step = step;
     of_microbatch.microbatch = microbatch;
+    if (variants_.has_other_sizes(of_microbatch)) return;
     const specification::Specification& specification = variants_.of(of_microbatch);
     for (std::size_t t = 0; t < specification.tensors.size(); ++t) {
       const specification::SpecifiedTensor& tensor = specification.tensors[t];

@@ -111,6 +111,9 @@ struct Specification {
   // The tensors of micro-batches of other sizes, each with patterns of its own and nothing else;
   // empty if all micro-batches have the same sizes. Those of the first one are among them.
   std::vector<Specification> variants;
+  // Whether values of the step decide on sizes or on which elements are taken, so that other steps
+  // may have other sizes.
+  bool decided_by_values = false;
   // Set for a variant that holds for a single micro-batch: its number, in any step.
   std::optional<std::uint64_t> microbatch;
   AfterBackward after_backward;

@@ -289,7 +289,7 @@ Specification parse_specification(std::string_view text, const std::string& file
   const base::JsonDocument document(text, file);
   const JsonCursor root = document.root();
   root.allow_keys({"schema", "source", "precision", "patterns", "tensors", "variants",
-                   "after_backward", "updates", "opaque"});
+                   "decided_by_values", "after_backward", "updates", "opaque"});
   root.require("schema").require_format(kSpecificationSchema);
   Specification specification;
   if (const auto source = root.find("source")) {
@@ -301,6 +301,9 @@ Specification parse_specification(std::string_view text, const std::string& file
   if (const auto precision = root.find("precision"))
     specification.precision = dtype_from(*precision);
   std::vector<JsonCursor> parts{root};
+  if (const auto decided = root.find("decided_by_values")) {
+    specification.decided_by_values = decided->as_bool();
+  }
   if (const auto variants = root.find("variants")) {
     for (const JsonCursor& variant : variants->items()) {
       variant.allow_keys({"microbatch", "patterns", "tensors"});

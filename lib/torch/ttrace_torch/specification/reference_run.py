@@ -255,6 +255,8 @@ class ReferenceRun:
             variants,
             [] if variants else [{**marks.of_step(), **one} for one in others],
         )
+        if recorder.sizes_depend_on_data or recorder.chooses or marks.read_numbers():
+            found["decided_by_values"] = True
         unknown = marks.read_numbers() - sum(
             "number" in tensor
             for part in found.get("variants") or [found]
