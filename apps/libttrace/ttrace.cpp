@@ -9,11 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "answer/answer_json.h"
 #include "base/error.h"
 #include "devices.h"
 #include "engine/compare_traces.h"
 #include "memory_run.h"
-#include "report/json/compare_report_json.h"
+#include "report/to_answer/to_answer.h"
 
 namespace ttrace::library {
 namespace {
@@ -50,7 +51,7 @@ int compare(const ttrace_comparison& request, std::string& answer) {
   options.execution.backend = &devices.backend();
   comparison::CompareReport report = engine::compare_traces(reference, candidate, noise, options);
   report.environment.version = TTRACE_VERSION;
-  answer = report::json_text(report);
+  answer = answer::json_of(report::to_answer(report));
   return answer::exit_code(report.verdict);
 }
 

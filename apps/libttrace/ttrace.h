@@ -73,7 +73,7 @@ typedef struct ttrace_comparison {
 } ttrace_comparison;
 
 /* Returns the exit code of `ttrace compare`: 0 match, 1 diverged, 2 the request is wrong, 3
- * inconclusive. Sets *answer to the JSON report (schemas/report-v2.md), or after 2 to one sentence
+ * inconclusive. Sets *answer to the JSON report (schemas/answer-v1.md), or after 2 to one sentence
  * with the reason; the caller gives it to ttrace_free. It is NULL if memory ran out. May be called
  * from several threads. */
 TTRACE_API int ttrace_compare_device(const ttrace_comparison* comparison, char** answer);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <sstream>
 
+#include "answer/answer_json.h"
 #include "base/deflate.h"
 #include "base/display_limits.h"
 #include "base/error.h"
@@ -14,6 +15,7 @@
 #include "base/text.h"
 #include "report/explain_text.h"
 #include "report/file_formats.h"
+#include "report/page/read_answer.h"
 #include "terminal.h"
 
 namespace ttrace::app {
@@ -62,7 +64,7 @@ AnswerOutput::AnswerOutput(const AnswerFlags& flags) : flags_(flags) {
   }
 }
 
-int AnswerOutput::write(const Answer& answer) {
+int AnswerOutput::write(const GivenAnswer& answer) {
   // Files come first, because a reader that closes the pipe after the first line of the answer ends
   // this process. If the disk is full, the answer is still printed.
   const std::optional<base::Error> unwritten = write_files(answer);
@@ -72,14 +74,14 @@ int AnswerOutput::write(const Answer& answer) {
   return answer.exit_code;
 }
 
-std::optional<base::Error> AnswerOutput::write_files(const Answer& answer) {
+std::optional<base::Error> AnswerOutput::write_files(const GivenAnswer& answer) {
   std::optional<base::Error> unwritten;
-  std::string json;
+  std::optional<report::PageAnswer> page;
   for (std::size_t i = 0; i < files_.size(); ++i) {
     const bool to_summary = is_github(i, flags_.files[i]);
     if (!files_[i].wanted() && !to_summary) continue;
     try {
-      const std::string text = text_of(i, answer, json);
+      const std::string text = text_of(i, answer, page);
       if (to_summary) {
         summary_->append(text);
       } else {
@@ -92,18 +94,22 @@ std::optional<base::Error> AnswerOutput::write_files(const Answer& answer) {
   return unwritten;
 }
 
-std::string AnswerOutput::text_of(std::size_t format, const Answer& answer,
-                                  std::string& json) const {
-  const bool findings = format == kJsonFormat && flags_.detail == "findings";
-  // Every other format is made from the complete JSON.
-  if (!findings && json.empty()) json = answer.json(report::Detail::kAll);
-  std::string text = file_formats()[format].render(
-      findings ? answer.json(report::Detail::kFindings) : json, "the answer");
-  const bool compressed = format == kJsonFormat && flags_.files[format].ends_with(".gz");
-  return compressed ? base::gzip_compressed(text) : text;
+std::string AnswerOutput::text_of(std::size_t format, const GivenAnswer& answer,
+                                  std::optional<report::PageAnswer>& page) const {
+  if (format != kJsonFormat) {
+    if (!page) {
+      page = answer.answer ? report::page_answer_of(answer.answer(report::Detail::kAll))
+                           : report::read_page_answer(answer.json(), "the answer");
+    }
+    return file_formats()[format].render(*page);
+  }
+  const auto detail =
+      flags_.detail == "findings" ? report::Detail::kFindings : report::Detail::kAll;
+  const std::string text = answer.answer ? answer::json_of(answer.answer(detail)) : answer.json();
+  return flags_.files[format].ends_with(".gz") ? base::gzip_compressed(text) : text;
 }
 
-void AnswerOutput::print_text(const Answer& answer) const {
+void AnswerOutput::print_text(const GivenAnswer& answer) const {
   const int descriptor = to_stderr_ ? STDERR_FILENO : STDOUT_FILENO;
   std::ostringstream text;
   const bool in_a_line = base::is_quiet() || flags_.format == "line";
@@ -113,7 +119,7 @@ void AnswerOutput::print_text(const Answer& answer) const {
               text);
   if (flags_.explain > 0 && !in_a_line) {
     text << "\n";
-    report::explain_answer(flags_.explain, answer.json(report::Detail::kAll),
+    report::explain_answer(flags_.explain, answer.answer(report::Detail::kAll),
                            shown_file(flags_.json()), {false, false, width, {}}, text);
   }
   const std::string_view all = text.view();

@@ -11,17 +11,21 @@
 #include <string>
 #include <vector>
 
+#include "answer/answer.h"
 #include "flags/answer.h"
 #include "outputs.h"
-#include "report/json/compare_report_json.h"
+#include "report/page/page_answer.h"
 #include "report/terminal_text.h"
 #include "report/text_report.h"
+#include "report/to_answer/to_answer.h"
 
 namespace ttrace::app {
 
-struct Answer {
-  // A command with one level of detail ignores the argument.
-  std::function<std::string(report::Detail)> json;
+struct GivenAnswer {
+  // Of compare, audit and localize. A command with one level of detail ignores the argument.
+  std::function<answer::Answer(report::Detail)> answer;
+  // Of other commands: JSON that has a schema of its own.
+  std::function<std::string()> json;
   std::function<void(const report::TextStyle&, std::ostream&)> text;
   std::vector<std::string> warnings;
   int exit_code = 0;
@@ -36,14 +40,15 @@ class AnswerOutput {
   // to stdout. With --quiet it prints the first line alone, and on stderr only what explains an
   // exit code other than 0; the warnings of an inconclusive answer stay. Returns the exit code. If
   // a file cannot be written, throws an input error after the answer has been printed.
-  int write(const Answer& answer);
+  int write(const GivenAnswer& answer);
   // Writes the files alone. Returns why one cannot be written, or nothing.
-  std::optional<base::Error> write_files(const Answer& answer);
+  std::optional<base::Error> write_files(const GivenAnswer& answer);
 
  private:
-  // The file of a format. `json`: all of the answer, or empty as long as nothing needed it.
-  std::string text_of(std::size_t format, const Answer& answer, std::string& json) const;
-  void print_text(const Answer& answer) const;
+  // The file of a format. `page`: nothing as long as no format needed it.
+  std::string text_of(std::size_t format, const GivenAnswer& answer,
+                      std::optional<report::PageAnswer>& page) const;
+  void print_text(const GivenAnswer& answer) const;
 
   AnswerFlags flags_;
   std::deque<OutputFile> files_;  // as flags_.files

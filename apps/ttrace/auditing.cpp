@@ -93,8 +93,8 @@ void SharedAudit::run(comparison::Checkpoint* work, comparison::WorkDivision div
   report_.environment.version = version();
 }
 
-Answer SharedAudit::answer() const {
-  return {[this](report::Detail detail) { return report::audit_json(report_, detail); },
+GivenAnswer SharedAudit::answer() const {
+  return {[this](report::Detail detail) { return report::to_answer(report_, detail); }, nullptr,
           [this](const report::TextStyle& style, std::ostream& out) {
             report::write_audit(report_, style, out);
           },

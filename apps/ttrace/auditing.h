@@ -43,7 +43,7 @@ class SharedAudit : public SharedWork {
   bool interrupted() const override { return report_.interrupted.has_value(); }
   void add_to_why(const std::string& text) override { report_.why += text; }
   void set_part(comparison::PartOfWork part) override { report_.part = std::move(part); }
-  Answer answer() const override;
+  GivenAnswer answer() const override;
   const audit::AuditReport& report() const { return report_; }
 
  private:

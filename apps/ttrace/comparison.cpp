@@ -9,7 +9,6 @@
 #include "engine/doctor/examine.h"
 #include "machine.h"
 #include "mapping/map_starter.h"
-#include "report/json/compare_report_json.h"
 #include "report/terminal_text.h"
 #include "terminal.h"
 
@@ -134,10 +133,11 @@ comparison::CompareReport Comparison::run(comparison::Checkpoint* work,
   return report;
 }
 
-Answer answer_of(const comparison::CompareReport& report, bool all_slices) {
+GivenAnswer answer_of(const comparison::CompareReport& report, bool all_slices) {
   return {[&report, all_slices](report::Detail detail) {
-            return report::json_text(report, {all_slices, detail});
+            return report::to_answer(report, {all_slices, detail});
           },
+          nullptr,
           [&report](const report::TextStyle& style, std::ostream& out) {
             report::write_text(report, style, out);
           },

@@ -55,7 +55,7 @@ class Comparison {
 };
 
 // The answer that `compare` and `report merge` write.
-Answer answer_of(const comparison::CompareReport& report, bool all_slices);
+GivenAnswer answer_of(const comparison::CompareReport& report, bool all_slices);
 
 class SharedComparison : public SharedWork {
  public:
@@ -76,7 +76,7 @@ class SharedComparison : public SharedWork {
   bool interrupted() const override { return report_.interrupted.has_value(); }
   void add_to_why(const std::string& text) override { report_.why += text; }
   void set_part(comparison::PartOfWork part) override { report_.part = std::move(part); }
-  Answer answer() const override { return answer_of(report_, flags_.all_slices); }
+  GivenAnswer answer() const override { return answer_of(report_, flags_.all_slices); }
 
  private:
   const ComparisonFlags& flags_;

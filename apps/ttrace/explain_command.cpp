@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "answer/answer_json.h"
 #include "base/deflate.h"
 #include "base/error.h"
 #include "command.h"
@@ -39,7 +40,9 @@ int run_explain(const ExplainFlags& flags) {
                             " REPORT.json`, made with --json; or --explain ", *number,
                             " on the command that found it");
   }
-  report::explain_finding(*number, base::read_report(flags.report), flags.report, style, std::cout);
+  report::explain_finding(*number,
+                          answer::read_answer(base::read_report(flags.report), flags.report),
+                          flags.report, style, std::cout);
   return 0;
 }
 

@@ -6,9 +6,8 @@
 #include "inputs.h"
 #include "layout/layout_rules.h"
 #include "machine.h"
-#include "report/json/comparison_as_reported.h"
-#include "report/json/reported_comparison.h"
 #include "report/localize_report.h"
+#include "report/reported_comparison.h"
 
 namespace ttrace::app {
 namespace {
@@ -30,6 +29,10 @@ localize::ReportedComparison read_report(const LocalizeFlags& flags) {
         " alone; join all parts with `ttrace report merge` and give that report");
   }
   return reported;
+}
+
+localize::ReportedComparison reported_of(const comparison::CompareReport& report) {
+  return report::reported_of(report::to_answer(report), kOwnComparison);
 }
 
 // The candidate under the layouts that the comparison followed; null where it followed none.
@@ -103,7 +106,7 @@ localize::ReportedComparison SharedLocalization::reported(comparison::Checkpoint
                                                           const std::atomic<bool>* stop) {
   options_.division = {};
   options_.unfinished.clear();
-  if (compared_ != nullptr) return report::as_reported(*compared_, kOwnComparison);
+  if (compared_ != nullptr) return reported_of(*compared_);
   if (!flags_.report.empty()) {
     options_.division = division;
     return read_report(flags_);
@@ -111,7 +114,7 @@ localize::ReportedComparison SharedLocalization::reported(comparison::Checkpoint
   comparison::CompareReport report = comparison_.run(work, division, stop);
   if (division.part) report.part = comparison::PartOfWork{*division.part, false, {}, {}};
   if (report.interrupted) options_.unfinished = report.interrupted->describe();
-  return report::as_reported(report, kOwnComparison);
+  return reported_of(report);
 }
 
 void SharedLocalization::run(comparison::Checkpoint* work, comparison::WorkDivision division,
@@ -126,8 +129,8 @@ void SharedLocalization::run(comparison::Checkpoint* work, comparison::WorkDivis
   report_.environment.version = version();
 }
 
-Answer SharedLocalization::answer() const {
-  return {[this](report::Detail) { return report::localize_json(report_); },
+GivenAnswer SharedLocalization::answer() const {
+  return {[this](report::Detail) { return report::to_answer(report_); }, nullptr,
           [this](const report::TextStyle& style, std::ostream& out) {
             report::write_localize(report_, style, out);
           },

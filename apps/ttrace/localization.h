@@ -45,7 +45,7 @@ class SharedLocalization : public SharedWork {
   bool interrupted() const override { return !report_.unfinished.empty(); }
   void add_to_why(const std::string& text) override { report_.unfinished += text; }
   void set_part(comparison::PartOfWork part) override { report_.part = std::move(part); }
-  Answer answer() const override;
+  GivenAnswer answer() const override;
 
   // The plan that flags.plan asks for.
   const std::optional<localize::WrittenPlan>& plan() const { return report_.written_plan; }

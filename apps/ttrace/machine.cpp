@@ -52,7 +52,7 @@ std::string version_text() {
                       "instruction sets: ", instruction_sets(), "\n",
                       "cuda: ", describe_cuda_module(), "\n", "mpi: ", describe_mpi_module(), "\n",
                       "hdf5: ", trace::hdf5::library_version(), "\n",
-                      "formats: ttrace.manifest/2, ttrace.report/2");
+                      "formats: ttrace.manifest/2, ttrace.answer/1");
 }
 
 std::uint64_t memory_limit() { return 2 * parsed().memory_bytes; }

@@ -16,8 +16,8 @@
 #include "localization.h"
 #include "outputs.h"
 #include "report/file_formats.h"
-#include "report/json/compare_report_json.h"
 #include "report/json/part_of_work_json.h"
+#include "report/page/read_answer.h"
 #include "report/page/shown_text.h"
 #include "report_commands.h"
 #include "separate_files.h"
@@ -211,13 +211,13 @@ struct ReportShowFlags {
 int run_report_show(const ReportShowFlags& flags) {
   OutputFile output(flags.output);
   const std::string json = base::read_report(flags.report);
+  const report::PageAnswer answer = report::read_page_answer(json, flags.report);
   for (const report::FileFormat& format : report::file_formats()) {
     if (format.name != flags.format) continue;
-    output.store(format.render(json, flags.report));
+    output.store(format.render == nullptr ? json : format.render(answer));
     return 0;
   }
-  output.store(flags.format == kLine ? report::shown_line(json, flags.report)
-                                     : report::shown_text(json, flags.report));
+  output.store(flags.format == kLine ? report::shown_line(answer) : report::shown_text(answer));
   return 0;
 }
 

@@ -28,7 +28,8 @@ int run_report_diff(const ReportDiffFlags& flags) {
     nights[i] = report::read_night(base::read_report(files[i]), files[i]);
   });
   const report::NightDiff diff = report::diff_nights(std::move(nights[0]), std::move(nights[1]));
-  return output.write({[&](report::Detail) { return report::diff_json(diff); },
+  return output.write({nullptr,
+                       [&] { return report::diff_json(diff); },
                        [&](const report::TextStyle& style, std::ostream& out) {
                          report::write_diff(diff, style, out);
                        },

@@ -35,7 +35,8 @@ int run_report_trend(const ReportTrendFlags& flags) {
     for (report::Night& night : nights) reader.add(std::move(night));
   }
   const report::NightTrend trend = std::move(reader).done();
-  return output.write({[&](report::Detail) { return report::trend_json(trend); },
+  return output.write({nullptr,
+                       [&] { return report::trend_json(trend); },
                        [&](const report::TextStyle& style, std::ostream& out) {
                          report::write_trend(trend, style, out);
                        },

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 
+#include "answer/answer_json.h"
 #include "auditing.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -87,9 +88,9 @@ void localize(const ComparisonFlags& comparison, const comparison::CompareReport
   flags.specification = specification;
   SharedLocalization localization(flags, &report);
   run_share(localization, {}, false);
-  const Answer answer = localization.answer();
+  const GivenAnswer answer = localization.answer();
   if (!shown) {
-    OutputFile(folder.localization()).store(answer.json(report::Detail::kAll));
+    OutputFile(folder.localization()).store(answer::json_of(answer.answer(report::Detail::kAll)));
     return;
   }
   std::cout << "\n";

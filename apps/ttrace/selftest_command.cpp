@@ -7,7 +7,6 @@
 #include "engine/selftest_traces.h"
 #include "inputs.h"
 #include "machine.h"
-#include "report/json/compare_report_json.h"
 #include "report/json/selftest_report_json.h"
 #include "report/selftest_text.h"
 #include "report/terminal_text.h"
@@ -28,7 +27,7 @@ int run_selftest(const SelftestFlags& flags) {
       engine::selftest_traces(pair.reference(), pair.candidate(), pair.noise(), pair.options());
   report.environment.version = version();
 
-  return output.write({[&](report::Detail) { return report::selftest_json(report); },
+  return output.write({nullptr, [&] { return report::selftest_json(report); },
                        [&](const report::TextStyle& style, std::ostream& out) {
                          std::ostringstream text;
                          report::write_selftest(report, style.all, text);

@@ -51,7 +51,7 @@ class SharedWork {
   virtual bool interrupted() const = 0;
   virtual void add_to_why(const std::string& text) = 0;
   virtual void set_part(comparison::PartOfWork part) = 0;
-  virtual Answer answer() const = 0;
+  virtual GivenAnswer answer() const = 0;
 };
 
 // Runs all of the work, or the share that the flags select. SIGINT and SIGTERM end it early with a

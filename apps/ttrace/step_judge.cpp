@@ -20,9 +20,9 @@ JudgedStep judge_step(const StepJudgeFlags& flags, std::uint64_t step,
   JudgedStep judged;
   const auto take = [&](const SharedWork& work) {
     judged.answer = policed(work.answer(), policy);
-    judged.answer.json =
-        [all = judged.answer.json(report::Detail::kAll),
-         findings = judged.answer.json(report::Detail::kFindings)](report::Detail detail) {
+    judged.answer.answer =
+        [all = judged.answer.answer(report::Detail::kAll),
+         findings = judged.answer.answer(report::Detail::kFindings)](report::Detail detail) {
           return detail == report::Detail::kAll ? all : findings;
         };
     judged.answer.text = nullptr;

@@ -24,7 +24,7 @@ struct StepJudgeFlags {
 };
 
 struct JudgedStep {
-  Answer answer;         // without its text
+  GivenAnswer answer;    // without its text
   bool read_all = true;  // false if a tensor could not be read
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "answer/answer_json.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -150,20 +151,21 @@ class Watch {
     tell(step, std::move(judged->answer));
   }
 
-  void tell(std::uint64_t step, Answer answer) {
+  void tell(std::uint64_t step, GivenAnswer given) {
     const std::string name = concat("step ", step);
-    const std::string json = answer.json(report::Detail::kAll);
-    const std::string headline = first_line(report::shown_line(json, name));
-    const std::string changes = changes_.add(step, json);
+    const answer::Answer answer = given.answer(report::Detail::kAll);
+    const std::string headline = first_line(report::shown_line(report::page_answer_of(answer)));
+    const std::string changes = changes_.add(step, answer);
     ++tally_.judged;
     say(concat(name, "  ", headline, changes.empty() ? "" : concat("  (", changes, ")")));
-    last_ = std::move(answer);
+    last_ = std::move(given);
     if (last_->exit_code != kDivergesExit || tally_.diverged++ > 0) return;
     tally_.first_diverged = step;
     write_files();
     const std::string& file = flags_.answer.json();
     const bool is_file = !file.empty() && !is_stdout(file);
-    command_.start({run_.path(), step, headline, is_file ? file : "", is_file ? "" : json});
+    command_.start(
+        {run_.path(), step, headline, is_file ? file : "", is_file ? "" : answer::json_of(answer)});
   }
 
   void write_files() {
@@ -266,7 +268,7 @@ class Watch {
   std::set<std::uint64_t> in_doubt_;
   std::map<std::uint64_t, int> tries_;
   report::StepChanges changes_;
-  std::optional<Answer> last_;
+  std::optional<GivenAnswer> last_;
   DivergenceCommand command_;
 };
 

@@ -411,6 +411,8 @@ void JsonCursor::require_format(std::string_view expected, std::string_view reme
               ", but this ttrace reads \"", expected, "\"", remedy.empty() ? "" : "; ", remedy);
 }
 
-std::string json_string(std::string_view text) { return json(text).dump(); }
+std::string json_string(std::string_view text) {
+  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+}
 
 }  // namespace ttrace::base

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "answer/answer.h"
 #include "answer/audited_tensor.h"
 #include "comparison/division.h"
 #include "comparison/result.h"
@@ -60,11 +61,11 @@ struct ReportedComparison {
   answer::TraceFacts candidate;
   comparison::Selection selection;
   bool common = false;
+  std::optional<answer::Answer::Tolerance> tolerance;
   std::string layout_rules;  // file that overrode the candidate's layouts, or empty
+  std::string map_rules;     // file that renamed tensors, or empty
   // Rules for --layout under which the rest was judged, where layouts were declared wrongly.
   std::vector<std::string> followed_layouts;
-  // Members that say how it was judged, such as "tolerance", as JSON: passed on unread.
-  std::map<std::string, std::string> judged_by;
   std::uint64_t tensors = 0;                   // of both traces
   std::uint64_t skipped = 0;                   // of them, left out by flags and rules
   std::optional<comparison::PartNumber> part;  // of a divided comparison: others are skipped

@@ -4,23 +4,20 @@
 #include <optional>
 #include <vector>
 
+#include "answer/counted_findings.h"
 #include "base/error.h"
-#include "base/strict_json.h"
 #include "base/text.h"
-#include "report/audit_report.h"
 #include "report/cause_words.h"
-#include "report/json/compare_report_json.h"
-#include "report/json/read_findings.h"
-#include "report/localize_report.h"
 #include "report/look_at.h"
-#include "report/page/read_parts.h"
+#include "report/page/page_answer.h"
 #include "report/terminal_text.h"
 
 namespace ttrace::report {
 namespace {
 
+using answer::Answer;
+using answer::AnsweredFinding;
 using base::concat;
-using base::JsonCursor;
 using base::printable;
 
 constexpr std::size_t kLabelOfExplanation = 12;  // the column at which the text of a line begins
@@ -42,11 +39,6 @@ class Explanation {
   std::ostream& out_;
 };
 
-std::string text_or_empty(const JsonCursor& object, std::string_view name) {
-  const auto value = object.find(name);
-  return value && value->is_string() ? value->as_string() : "";
-}
-
 // What a cause means, whose bugs it was, and what to record.
 void add_cause(std::string_view cause, Explanation& explanation) {
   const auto& all = cause_words();
@@ -60,138 +52,106 @@ void add_cause(std::string_view cause, Explanation& explanation) {
   explanation.line("record", std::string(known->record));
 }
 
-std::string axis_of(const JsonCursor& cause) {
-  const auto axis = cause.find("axis");
-  return axis && axis->is_string() ? concat(" over ", axis->as_string()) : "";
-}
-
-std::string describe_place_of(const JsonCursor& item) {
-  std::string text = place_at(item);
-  const auto source = item.find("source");
-  const JsonCursor& code = source ? *source : item;
-  const std::string name = text_or_empty(code, "class");
-  const std::string called = text_or_empty(code, "called_at");
+std::string describe_place_of(const AnsweredFinding& finding) {
+  std::string text = place_in_words(finding);
+  if (!finding.source) return text;
+  const auto& [name, called] = *finding.source;
   if (!name.empty()) text += concat(text.empty() ? "" : ", ", name);
   if (!called.empty()) text += concat(text.empty() ? "" : ", ", "called in ", called);
   return text;
 }
 
-void add_numbers(const JsonCursor& root, const JsonCursor& item, Explanation& explanation) {
-  const auto results = root.find("results");
-  if (!results) return;
-  const std::string id = item.require("id").as_string();
-  for (const JsonCursor& result : results->items()) {
-    if (result.require("id").as_string() != id) continue;
-    std::string text;
-    for (const char* name : {"error", "allowed", "passing_multiplier"}) {
-      const auto value = result.find(name);
-      if (!value || value->is_null()) continue;
-      const std::string number =
-          value->is_string() ? value->as_string() : base::short_number(value->as_number());
-      text += concat(
-          text.empty() ? "" : ", ",
-          std::string_view(name) == "passing_multiplier" ? "would pass at m = " : concat(name, " "),
-          number);
+std::string describe_numbers(const Answer& answer, const std::string& id) {
+  if (!answer.results) return "";
+  for (const answer::AnsweredTensor& tensor : *answer.results) {
+    if (tensor.id != id) continue;
+    if (!tensor.numbers) return "";
+    std::string text = concat("error ", base::short_number(tensor.numbers->error), ", allowed ",
+                              base::short_number(tensor.numbers->allowed));
+    if (const auto multiplier = tensor.numbers->passing_multiplier) {
+      text += concat(", would pass at m = ", base::short_number(*multiplier));
     }
-    explanation.line("numbers", text);
-    return;
+    return text;
   }
+  return "";
 }
 
-std::string describe_refused(const JsonCursor& item) {
-  const auto rejected = item.find("rejected");
-  if (!rejected) return "";
+std::string describe_refused(const AnsweredFinding& finding) {
   std::string text;
-  for (const JsonCursor& one : rejected->items()) {
-    const JsonCursor left = one.require("unexplained");
-    text += concat(text.empty() ? "" : "; ", one.require("name").as_string(), " leaves ",
-                   left.is_string() ? left.as_string() : base::short_number(left.as_number()),
-                   " of the norm unexplained");
+  if (!finding.rejected) return text;
+  for (const answer::RejectedCause& one : *finding.rejected) {
+    text += concat(text.empty() ? "" : "; ", one.name, " leaves ",
+                   base::short_number(one.unexplained), " of the norm unexplained");
   }
   return text;
 }
 
-std::string path_of(const JsonCursor& root, std::string_view run) {
-  const auto facts = root.find(run);
-  return facts && facts->is_object() ? text_or_empty(*facts, "path") : "";
-}
-
-std::string next_command(const JsonCursor& root, const JsonCursor& item, const std::string& file) {
-  if (const std::string next = text_or_empty(item, "next"); !next.empty()) return next;
-  const std::string reference = path_of(root, "reference");
-  if (!reference.empty()) {
-    return concat("ttrace localize ", reference, " ", path_of(root, "candidate"),
+std::string next_command(const Answer& answer, const AnsweredFinding& finding,
+                         const std::string& file) {
+  if (!finding.next.empty()) return finding.next;
+  if (answer.reference && answer.candidate) {
+    return concat("ttrace localize ", answer.reference->path, " ", answer.candidate->path,
                   file.empty() ? "" : " --report ", file, " --specification SPEC.json");
   }
-  return concat("ttrace inspect ", path_of(root, "run"), " '", text_or_empty(item, "module"), "*'");
+  return concat("ttrace inspect ", answer.run ? answer.run->path : "", " '", finding.module, "*'");
 }
 
-// Explains finding `number`. Where there is none, calls `beyond` with how many findings there are.
-template <typename Beyond>
-void explain(std::size_t number, std::string_view report, const std::string& file,
-             const TextStyle& style, std::ostream& out, Beyond beyond) {
-  const base::JsonDocument document(report, file);
-  const JsonCursor root = document.root();
-  const JsonCursor schema = root.require("schema");
-  const std::string_view name = schema.as_text();
-  if (name != kReportSchema && name != kLocalizeSchema && name != kAuditSchema) {
-    throw schema.error("\"", printable(name), "\" is no report of compare, localize or audit");
-  }
-  const std::vector<ReadFinding> findings = read_findings(root);
-  if (number == 0 || number > findings.size()) return beyond(findings.size());
-  const JsonCursor& item = findings[number - 1].item;
-  const JsonCursor& told = findings[number - 1].group ? *findings[number - 1].group : item;
+void explain(const Answer& answer, const answer::CountedFinding& counted, std::size_t number,
+             const std::string& file, const TextStyle& style, std::ostream& out) {
+  const AnsweredFinding& finding = *counted.finding;
   Explanation explanation(style, out);
-  explanation.title(concat(number, "  ", told.require("headline").as_text()));
-  std::vector<std::string> causes;
-  if (const auto found = item.find("causes")) {
-    for (const JsonCursor& cause : found->items()) {
-      causes.push_back(cause.require("name").as_string());
+  const std::string& own = finding.headline;
+  explanation.title(concat(number, "  ", own.empty() ? counted.heading() : own));
+  bool first = true;
+  if (finding.causes) {
+    for (const answer::Cause& cause : *finding.causes) {
       explanation.line(
-          causes.size() == 1 ? "evidence" : "or",
-          concat(causes.back(), axis_of(cause), ": ", cause.require("evidence").as_string()));
+          first ? "evidence" : "or",
+          concat(cause.name, cause.axis.empty() ? "" : " over ", cause.axis, ": ", cause.evidence));
+      first = false;
     }
-    if (causes.empty()) explanation.line("evidence", "no known cause fits the numbers");
+    if (first) explanation.line("evidence", "no known cause fits the numbers");
   }
-  add_numbers(root, item, explanation);
-  explanation.line("error in", text_or_empty(item, "where"));
-  explanation.line("place", describe_place_of(item));
-  if (const auto local = item.find("local"); local && local->is_object()) {
-    explanation.line("local", text_or_empty(*local, "summary"));
+  explanation.line("numbers", describe_numbers(answer, finding.id));
+  explanation.line("error in", finding.where);
+  explanation.line("place", describe_place_of(finding));
+  explanation.line("local", finding.local);
+  if (const auto& setting = finding.setting) {
+    explanation.line("setting", concat(setting->name, ": reference ", setting->reference,
+                                       ", candidate ", setting->candidate));
   }
-  if (const auto setting = item.find("setting")) {
-    explanation.line("setting", concat(text_or_empty(*setting, "name"), ": reference ",
-                                       text_or_empty(*setting, "reference"), ", candidate ",
-                                       text_or_empty(*setting, "candidate")));
+  explanation.line("refused", describe_refused(finding));
+  if (!first) add_cause(finding.causes->front().name, explanation);
+  if (!finding.record_next.empty()) {
+    explanation.line("record", concat(finding.record_next, " on both runs"));
   }
-  explanation.line("refused", describe_refused(item));
-  for (const std::string& cause : causes) {
-    add_cause(cause, explanation);
-    break;
-  }
-  const std::string record = text_or_empty(item, "record_next");
-  if (!record.empty()) explanation.line("record", concat(record, " on both runs"));
-  explanation.line("next", next_command(root, item, file));
+  explanation.line("next", next_command(answer, finding, file));
 }
 
 }  // namespace
 
-void explain_finding(std::size_t number, std::string_view report, const std::string& file,
+void explain_finding(std::size_t number, const Answer& answer, const std::string& file,
                      const TextStyle& style, std::ostream& out) {
-  explain(number, report, file, style, out, [&](std::size_t findings) {
+  const std::vector<answer::CountedFinding> findings = counted_findings(answer);
+  if (number == 0 || number > findings.size()) {
     throw base::usage_error(file, ": has no finding ", number, "; it has ",
-                            base::plural(findings, "finding"));
-  });
+                            base::plural(findings.size(), "finding"));
+  }
+  explain(answer, findings[number - 1], number, file, style, out);
 }
 
-void explain_answer(std::size_t number, std::string_view report, const std::string& file,
+void explain_answer(std::size_t number, const Answer& answer, const std::string& file,
                     const TextStyle& style, std::ostream& out) {
-  explain(number, report, file, style, out, [&](std::size_t findings) {
-    out << (findings == 0 ? "nothing to explain"
-                          : concat("there is no finding ", number, " to explain, only ", findings))
-        << "\n";
-  });
+  const std::vector<answer::CountedFinding> findings = counted_findings(answer);
+  if (number > 0 && number <= findings.size()) {
+    return explain(answer, findings[number - 1], number, file, style, out);
+  }
+  out << (findings.empty()
+              ? "nothing to explain"
+              : concat("there is no finding ", number, " to explain, only ", findings.size()))
+      << "\n";
 }
+
 void explain_word(const std::string& word, const TextStyle& style, std::ostream& out) {
   Explanation explanation(style, out);
   std::vector<std::string> known;

@@ -3,21 +3,21 @@
 
 #include <ostream>
 #include <string>
-#include <string_view>
 
+#include "answer/answer.h"
 #include "report/terminal_text.h"
 #include "report/text_report.h"
 
 namespace ttrace::report {
 
-// Explains finding `number` (from 1) of a JSON report of compare, localize or audit. Throws an
-// input error for anything else, and if there is no such finding.
-void explain_finding(std::size_t number, std::string_view report, const std::string& file,
+// Explains finding `number` (from 1) of an answer of compare, localize or audit, which is from
+// `file`. Throws a usage error if there is no such finding.
+void explain_finding(std::size_t number, const answer::Answer& answer, const std::string& file,
                      const TextStyle& style, std::ostream& out);
 
 // Says with an answer that was just given what explain_finding() says of it, and where there is no
 // such finding, that: the question was asked before the answer was known.
-void explain_answer(std::size_t number, std::string_view report, const std::string& file,
+void explain_answer(std::size_t number, const answer::Answer& answer, const std::string& file,
                     const TextStyle& style, std::ostream& out);
 
 // Explains a cause or a word. Throws a usage error that names the nearest ones for anything else.

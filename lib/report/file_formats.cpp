@@ -7,11 +7,9 @@
 namespace ttrace::report {
 namespace {
 
-std::string as_it_is(std::string_view report, const std::string&) { return std::string(report); }
-
 // In the order of the constants above.
 constexpr FileFormat kFormats[] = {
-    {"json", "also write JSON; - is standard output, FILE.gz is compressed", as_it_is},
+    {"json", "also write JSON; - is standard output, FILE.gz is compressed", nullptr},
     {"html", "also write the answer as one self-contained page for a browser", html_page},
     {"markdown", "also write Markdown of a screen; github: add it to the summary", markdown},
     {"junit", "also write JUnit XML, a test case for each step and module", junit},

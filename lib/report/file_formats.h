@@ -7,14 +7,15 @@
 #include <string>
 #include <string_view>
 
+#include "report/page/page_answer.h"
+
 namespace ttrace::report {
 
 struct FileFormat {
   std::string_view name;  // of the format, and of its flag after "--"
   const char* help;
-  // Makes the file of the answer in JSON, which is from `file`. Throws an input error where the
-  // JSON is none of compare, localize or audit.
-  std::string (*render)(std::string_view json, const std::string& file);
+  // Makes the file; null for JSON, which is the answer as it is.
+  std::string (*render)(const PageAnswer& answer);
 };
 
 inline constexpr std::size_t kJsonFormat = 0;

@@ -8,12 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "answer/outcomes.h"
 #include "base/display_limits.h"
-#include "base/strict_json.h"
 #include "base/text.h"
 #include "report/page/markup.h"
 #include "report/page/page_answer.h"
-#include "report/page/read_answer.h"
 #include "report/page/read_parts.h"
 
 namespace ttrace::report {
@@ -57,7 +56,7 @@ std::string_view result_of(const PageTensor& tensor) {
   if (tensor.known) return "skipped";
   if (has(kErrors, tensor.outcome)) return "error";
   if (tensor.alarming) return "failure";
-  return is_right(tensor.outcome) ? "" : "skipped";
+  return answer::is_right(tensor.outcome) ? "" : "skipped";
 }
 
 // How much a result counts of those of one module: a failure most, "skipped" least.
@@ -138,9 +137,7 @@ std::string counted(const std::vector<Case>& cases, std::string_view result) {
 
 }  // namespace
 
-std::string junit(std::string_view report, const std::string& file) {
-  const base::JsonDocument document(report, file);
-  const PageAnswer answer = read_page_answer(document.root());
+std::string junit(const PageAnswer& answer) {
   const std::vector<Case> cases = cases_of(answer);
   const Markup::Attributes totals{{"tests", concat(cases.size())},
                                   {"failures", counted(cases, "failure")},

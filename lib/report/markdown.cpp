@@ -6,10 +6,8 @@
 #include <optional>
 
 #include "base/display_limits.h"
-#include "base/strict_json.h"
 #include "base/text.h"
 #include "report/page/page_answer.h"
-#include "report/page/read_answer.h"
 #include "report/page/read_parts.h"
 #include "report/screen.h"
 
@@ -131,9 +129,7 @@ std::string markdown_text(std::string_view text) {
   return out;
 }
 
-std::string markdown(std::string_view text, const std::string& file) {
-  const base::JsonDocument document(text, file);
-  const PageAnswer answer = read_page_answer(document.root());
+std::string markdown(const PageAnswer& answer) {
   return concat("### ttrace ", answer.command, "&#58; ", markdown_text(verdict_in_words(answer)),
                 "\n\n**", shortened(answer.headline), "**\n\n", findings_table(answer),
                 counts_line(answer), remarks_list(answer), runs_line(answer), "\n",

@@ -4,12 +4,13 @@
 #include <string>
 #include <string_view>
 
+#include "report/page/page_answer.h"
+
 namespace ttrace::report {
 
-// The Markdown of the JSON that compare, audit or localize writes (GitHub's, with tables). Texts of
-// the report are data: none becomes markup, a link or a mention of a person. `file`: where it is
-// from, for errors. Throws an input error for any other JSON.
-std::string markdown(std::string_view text, const std::string& file);
+// The answer in GitHub's Markdown, with tables. Texts of the answer are data: none becomes markup,
+// a link or a mention of a person.
+std::string markdown(const PageAnswer& answer);
 
 // `text` as Markdown shows it; for tests.
 std::string markdown_text(std::string_view text);

@@ -34,6 +34,7 @@ ALIAS = re.compile(r"^(?P<indent> *)(?:__extension__ )?using (?P<name>\w+) =", r
 TABLES = {
     "lib/localize/causes/cause.h": "causes",
     "lib/report/page/read_parts.h": "reports that a page reads",
+    "lib/report/to_answer/to_answer.h": "answers, one of each command",
     "lib/report/page/sections.h": "sections of a page",
     "lib/specification/primitives/families.h": "families of primitives",
 }

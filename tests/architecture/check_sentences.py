@@ -38,9 +38,9 @@ NAMES = {
     "sum of raw gradients",
     "a tensor from outside",
 }
-# What stands before the bracket of a Message and of an error.
+# What stands before the bracket of a Message and of an error, which require_format() throws.
 MESSAGE = re.compile(r"\bMessage(?:\s+\w+)?$")
-ERROR = re.compile(r"\b[a-z_]*(?:error|Error)$")
+ERROR = re.compile(r"\b(?:[a-z_]*(?:error|Error)|require_format)$")
 # Functions that take a Message.
 TAKES_MESSAGE = re.compile(
     r"\b(?:render|rendered_if_complete|rendered_for|cause_of|cause_that_leaves)$"

@@ -52,8 +52,8 @@ def test_a_lost_reduction_is_named_from_the_run_alone(ttrace: Run, tmp_path: Pat
     assert done.stdout.splitlines()[0].endswith(") were never summed over tp (2 ranks)")
     assert "\n  first at final_norm.bias · main_grad · step 0: " in done.stdout
     (finding,) = report["findings"]
-    norms = {name for name in finding["keys"] if "norm" in name and "/main_grad/" in name}
-    assert len(norms) == len(finding["keys"]) == 10
+    norms = {name for name in finding["members"] if "norm" in name and "/main_grad/" in name}
+    assert len(norms) == len(finding["members"]) == 10
     assert finding["ranks"] == [0, 1]
     assert [(cause["name"], cause["axis"]) for cause in finding["causes"]] == [
         ("missing_reduction", "tp")

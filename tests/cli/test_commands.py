@@ -40,7 +40,7 @@ def without_environment(path: Path) -> str:
 def test_version_says_what_this_build_can_do(ttrace: Run) -> None:
     done = ttrace("--version")
     check_answer(done, MATCH, "ttrace 0.")
-    for part in ("backends: cpu", "hdf5: 1.", "formats: ttrace.manifest/2, ttrace.report/2"):
+    for part in ("backends: cpu", "hdf5: 1.", "formats: ttrace.manifest/2, ttrace.answer/1"):
         assert part in done.stdout
 
 

@@ -51,7 +51,7 @@ def written(content: bytes):
         (written(safetensors()), f"is a safetensors file, {WAY_OUT}"),
         (written(b"step 1: loss 2.5\n"), f"is a text file, {WAY_OUT}"),
         (written(b'{"loss": 2.5}'), f"is a JSON file, {WAY_OUT}"),
-        (written(b'{"schema": "ttrace.report/2"}'), "is a JSON file of ttrace (ttrace.report/2)"),
+        (written(b'{"schema": "ttrace.answer/1"}'), "is a JSON file of ttrace (ttrace.answer/1)"),
         (
             written((TESTDATA / "tp2sp" / "manifest.json").read_bytes()),
             "is the manifest of a trace",

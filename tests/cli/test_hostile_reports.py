@@ -77,8 +77,8 @@ def with_results(answer: dict, count: int) -> str:
 
 
 def with_members(answer: dict, count: int) -> str:
-    finding = {**answer["frontier"][0], "members": ["@"]}
-    whole = json.dumps({**answer, "frontier": [finding]}, separators=(",", ":"))
+    finding = {**answer["findings"][0], "members": ["@"]}
+    whole = json.dumps({**answer, "findings": [finding]}, separators=(",", ":"))
     return whole.replace('"@"', ",".join(f'"{i}"' for i in range(count)))
 
 

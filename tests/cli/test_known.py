@@ -57,7 +57,7 @@ def test_a_match_but_for_known(ttrace: Run, tmp_path: Path) -> None:
     assert (report["verdict"], report["but_for_known"], states(report)) == ("match", 1, ["matched"])
     wrong = [one for one in report["results"] if one["outcome"] not in ("match",)]
     assert len(wrong) == 21 and all(one["known"] for one in wrong)
-    assert [one["known"] for one in report["frontier"]] == [0] * 10
+    assert [one["known"] for one in report["findings"]] == [0] * 10
     for name in ("junit", "markdown", "text", "line"):
         shown = ttrace("report", "show", tmp_path / "report.json", "--format", name)
         assert shown.returncode == MATCH
@@ -79,7 +79,7 @@ def test_a_match_but_for_known(ttrace: Run, tmp_path: Path) -> None:
 def test_beyond_its_bound_it_counts(ttrace: Run, tmp_path: Path, bound: Json, why: str) -> None:
     report = judged(ttrace, tmp_path, DIVERGED, entry(bound))
     assert states(report) == ["beyond"] and why in report["known"][0]["why"]
-    assert not any("known" in one for one in report["results"] + report["frontier"])
+    assert not any("known" in one for one in report["results"] + report["findings"])
 
 
 def test_within_all_of_its_bound(ttrace: Run, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_an_expired_entry_fails(ttrace: Run, tmp_path: Path) -> None:
     assert "expired on 2026-01-31" in report["headline"]
     # Also where it would match nothing.
     report = judged(ttrace, tmp_path, DIVERGED, entry(expires="2026-01-31"), run=HEALTHY)
-    assert report["verdict"] == "match" and not report["frontier"]
+    assert report["verdict"] == "match" and not report["findings"]
     junit = ttrace("report", "show", tmp_path / "report.json", "--format", "junit").stdout
     assert 'failures="1"' in junit
     diff = ttrace("report", "diff", tmp_path / "report.json", tmp_path / "report.json")

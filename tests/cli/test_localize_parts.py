@@ -35,7 +35,7 @@ def parts_of(ttrace: Run, folder: Path, of: int, *arguments: str | Path) -> list
         assert f"part {i} of {of}: " in done.stdout.splitlines()[0]
         answer = json.loads(file.read_text())
         assert answer["exit_code"] == done.returncode
-        assert not any(finding["local"]["checks"] for finding in answer["findings"])
+        assert not any(finding.get("checks") for finding in answer["findings"])
     return files
 
 

@@ -54,7 +54,7 @@ def result(report: Json, wanted: str) -> Json:
 
 
 def item(report: Json, wanted: str = FIRST) -> Json:
-    (found,) = [one for one in report["frontier"] if one["id"] == wanted]
+    (found,) = [one for one in report["findings"] if one["id"] == wanted]
     return found
 
 
@@ -71,7 +71,7 @@ def used(wanted: str, value: Any, times: bool = False) -> Edit:
 
 def of_all(**members: Any) -> Edit:
     """Sets members of every finding."""
-    return lambda report: [one.update(copy.deepcopy(members)) for one in report["frontier"]]
+    return lambda report: [one.update(copy.deepcopy(members)) for one in report["findings"]]
 
 
 def scaled(**members: Any) -> Json:
@@ -87,18 +87,18 @@ def drift_alone(report: Json) -> None:
 
 
 def own_finding(report: Json) -> None:
-    report["frontier"].append(
+    report["findings"].append(
         {**copy.deepcopy(item(report)), "id": FOLLOWING, "members": [FOLLOWING], "causes": []}
     )
-    del report["frontier"][-1]["group"]
-    report["frontier"][-1]["headline"] = "the gradient norm"
+    del report["findings"][-1]["group"]
+    report["findings"][-1]["headline"] = "the gradient norm"
 
 
 def other_place(report: Json) -> None:
     """The finding of yesterday healed; what followed from it is the first now."""
     own_finding(report)
-    members = {one["id"] for one in report["frontier"][:-1]}
-    del report["frontier"][:-1]
+    members = {one["id"] for one in report["findings"][:-1]}
+    del report["findings"][:-1]
     report["groups"] = []
     for one in report["results"]:
         if one["id"] in members:
@@ -182,13 +182,13 @@ def test_it_is_new(
 
 
 def reordered(report: Json) -> None:
-    report["frontier"].reverse()
+    report["findings"].reverse()
     report["groups"].reverse()
     report["results"].reverse()
 
 
 def second_cause(report: Json) -> None:
-    for one in report["frontier"]:
+    for one in report["findings"]:
         one["causes"].insert(0, scaled(axis="dp"))
 
 

@@ -222,7 +222,7 @@ def test_pipelines_read_what_is_new(ttrace: Run, nights: dict[str, Path], tmp_pa
     kept = tmp_path / "kept.json"
     ttrace("report", "diff", nights["good"], nights["bad"], "--json", kept)
     assert ttrace("report", "show", kept, "--format", "line").stdout.startswith("NEW  21 tensors")
-    check_refused(ttrace("report", "diff", kept, kept), kept, "`ttrace report diff`")
+    check_refused(ttrace("report", "diff", kept, kept), kept, 'this is "ttrace.diff/1"')
 
 
 def test_pipelines_read_the_trend(ttrace: Run, nights: dict[str, Path], tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_healthy_flips_are_no_finding_and_no_match_either(
     ref, run = write_pair(tmp_path, Model(seed=1, rounding=ROUNDING), spelling)
     done, report = compared(ttrace, ref, run)
     check_answer(done, INCONCLUSIVE, "INCONCLUSIVE  nothing diverged, but ")
-    assert report["frontier"] == []
+    assert report["findings"] == []
     first = report["routing"][0]
     assert first["key"]["name"].startswith("layers.0.mlp.router")
     assert (first["tokens"], first["experts"]) == (TOKENS, EXPERTS)

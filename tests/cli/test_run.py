@@ -186,7 +186,7 @@ def test_a_bug_is_compared_and_explained(ttrace: Run, folder: Path) -> None:
     assert "final_norm" in explained
     kept = folder / "kept"
     compared = read_report(kept / "compare.json")
-    assert compared["verdict"] == "diverged" and len(compared["frontier"]) == 10
+    assert compared["verdict"] == "diverged" and len(compared["findings"]) == 10
     assert read_report(kept / "localize.json")["findings"]
     assert (kept / "run.log").read_text() == "step 0 begins 0-2\n"
     # The last line compares again.

@@ -223,7 +223,7 @@ def test_the_first_divergence_runs_the_command_once(watch, ttrace: Run, referenc
         del report["environment"]
         # What became of other steps, which neither looked at, is another thing by now.
         report["results"] = [one for one in report["results"] if one["key"]["step"] == 1]
-    assert told["results"] == asked["results"] and told["frontier"] == asked["frontier"]
+    assert told["results"] == asked["results"] and told["findings"] == asked["findings"]
     assert told["verdict"] == asked["verdict"] == "diverged"
 
 

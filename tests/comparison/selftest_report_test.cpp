@@ -2,7 +2,6 @@
 
 #include <sstream>
 
-#include "report/json/compare_report_json.h"
 #include "report/json/selftest_report_json.h"
 #include "report/selftest_text.h"
 #include "report/text_report.h"

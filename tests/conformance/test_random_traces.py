@@ -41,7 +41,7 @@ def test_numpy_finds_the_same(batch: int, tmp_path: Path) -> None:
         bad = any(expected.outcome != "match" for expected in trace.expected.values())
         assert done.returncode == (DIVERGED if bad else MATCH), (seed, done.stdout, done.stderr)
         report = read_report(tmp_path / "out.json")
-        findings = {finding["id"]: finding for finding in report["frontier"]}
+        findings = {finding["id"]: finding for finding in report["findings"]}
         results = {result["key"]["name"]: result for result in report["results"]}
         assert results.keys() == trace.expected.keys(), seed
         for name, expected in trace.expected.items():

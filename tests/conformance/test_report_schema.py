@@ -1,4 +1,4 @@
-"""Reports of real comparisons follow schemas/report-v2.schema.json."""
+"""Answers of real comparisons follow schemas/answer.schema.json."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def report_of(ttrace: Run, folder: Path, *arguments: str | Path) -> dict:
     path = folder / "report.json"
     done = ttrace("compare", *arguments, "--json", path)
     report = read_report(path)
-    assert report["schema"] == "ttrace.report/2"
+    assert (report["schema"], report["command"]) == ("ttrace.answer/1", "compare")
     assert done.returncode == report["exit_code"]
     assert done.stdout.startswith(report["verdict"].upper())
     counts = dict(report["counts"])
@@ -75,14 +75,14 @@ def test_a_divergence(ttrace: Run, tmp_path: Path) -> None:
     runs = (TESTDATA / "ref.h5", TESTDATA / "tp2sp_p12")
     report = report_of(ttrace, tmp_path, *runs, *NOISE)
     assert report["verdict"] == "diverged"
-    assert len(report["frontier"]) == 10
+    assert len(report["findings"]) == 10
 
 
 def test_findings_alike_are_a_group(ttrace: Run, tmp_path: Path) -> None:
     runs = (TESTDATA / "ref.h5", TESTDATA / "tp2sp_p12")
     report = report_of(ttrace, tmp_path, *runs, *NOISE)
     (group,) = report["groups"]
-    assert group["findings"] == [finding["id"] for finding in report["frontier"]]
+    assert group["findings"] == [finding["id"] for finding in report["findings"]]
     assert group["id"] == "group:0/synchronisation/main_grad/LayerNorm"
     assert "10 LayerNorm parameters" in group["title"]
     for finding in findings(report):
@@ -113,9 +113,9 @@ def test_a_large_group_is_listed_in_short_and_has_few_slices(ttrace: Run, tmp_pa
     write_candidate(tmp_path / "run", tensors(1.5))
     runs = (tmp_path / "ref.h5", tmp_path / "run", "--noise", tmp_path / "noise.h5")
     report = report_of(ttrace, tmp_path, *runs)
-    assert len(report["frontier"]) == 40
+    assert len(report["findings"]) == 40
     (group,) = report["groups"]
-    in_full = [item for item in report["frontier"] if "causes" in item]
+    in_full = [item for item in report["findings"] if "causes" in item]
     assert 16 <= len(in_full) <= 17 and group["shown"] in {item["id"] for item in in_full}
     for result in report["results"]:
         beyond, written = result["slices_beyond"], result.get("slices", [])
@@ -205,7 +205,7 @@ def test_a_finding_without_numbers(ttrace: Run, tmp_path: Path, outcome: str) ->
     write_candidate(tmp_path / "run", [*sample_tensors(), *([candidate] if candidate else [])])
     report = report_of(ttrace, tmp_path, tmp_path / "ref.h5", tmp_path / "run")
     assert report["exit_code"] == 1
-    (finding,) = report["frontier"]
+    (finding,) = report["findings"]
     assert (finding["outcome"], finding["causes"]) == (outcome, [])
     assert finding["id"] == "0/-/output/other/0/0" and finding["members"] == [finding["id"]]
 
@@ -219,28 +219,29 @@ def test_no_common_tensor(ttrace: Run, tmp_path: Path) -> None:
 
 CHANGES = [
     (("more",), 1),
-    (("exit_code",), 0),
-    (("why",), "because"),
-    (("frontier",), []),
+    (("exit_code",), "one"),
+    (("why",), ["because"]),
+    (("findings",), None),
     (("results", 0, "more"), 1),
     (("results", 0, "error"), "a lot"),
-    (("results", 0, "outcome"), "missing"),
-    (("frontier", 0, "more"), 1),
-    (("frontier", 0, "outcome"), "match"),
-    (("frontier", 0, "causes", 0, "more"), 1),
-    (("counts", "more"), 1),
+    (("results", 0, "outcome"), "wrong"),
+    (("results", 0, "key", "kind"), "a kind"),
+    (("results", 0, "phase"), "later"),
+    (("findings", 0, "more"), 1),
+    (("findings", 0, "outcome"), "wrong"),
+    (("findings", 0, "causes", 0, "more"), 1),
+    (("findings", 0, "causes", 0, "values"), {"factor": [1]}),
+    (("findings", 0, "id"), 7),
+    (("findings", 0, "members"), "all"),
+    (("findings", 0, "downstream", 0), {"step": 0}),
+    (("counts", "more"), "many"),
     (("reference", "ranks"), -1),
-    (("schema",), "ttrace.report/1"),
-    (("results", 0, "id"), "0/-/nothing"),
-    (("results", 0, "slices"), []),
-    (("frontier", 0, "id"), 7),
-    (("frontier", 0, "members"), []),
-    (("frontier", 0, "downstream", 0), {"step": 0}),
-    (("groups", 0, "findings"), []),
+    (("schema",), "ttrace.report/2"),
+    (("groups", 0, "shown"), None),
     (("groups", 0, "more"), 1),
     (("suspects",), [{"id": "0/-/loss/loss/0/0"}]),
-    (("tolerance", "sharpness", 0, "tensors"), 0),
-    (("kinds_in_neither",), ["a kind"]),
+    (("tolerance", "sharpness", 0, "tensors"), "many"),
+    (("kinds_in_neither",), [3]),
 ]
 
 
@@ -257,7 +258,7 @@ def test_a_newer_report_may_have_more_members(ttrace: Run, tmp_path: Path) -> No
     report = report_of(ttrace, tmp_path, *runs)
     for item in list(objects(report)):
         item["of a later version"] = 1
-    published = jsonschema_rs.Draft202012Validator(schema_of("ttrace.report/2"))
+    published = jsonschema_rs.Draft202012Validator(schema_of("ttrace.answer/1"))
     published.validate(report)
     (tmp_path / "newer.json").write_text(json.dumps(report))
     done = ttrace("localize", *runs, "--report", tmp_path / "newer.json")

@@ -106,7 +106,7 @@ def test_a_fault_of_each_is_found(healthy, tmp_path, fault):
     done, report = audited(tmp_path / "run.h5", healthy / "specification.json")
     assert done.returncode == DIVERGED
     by_id = {result["id"]: result["key"] for result in report["results"]}
-    keys = [by_id[number] for finding in report["findings"] for number in finding["keys"]]
+    keys = [by_id[number] for finding in report["findings"] for number in finding["members"]]
     kind, which = FAULTS[fault]
     found = {key["name"] for key in keys if key["kind"] == kind}
     # A group norm is by sample already.

@@ -86,7 +86,7 @@ def trained(folder, dtype, fault=None):
 
 def findings(report):
     by_id = {result["id"]: result["key"] for result in report["results"]}
-    keys = [by_id[number] for finding in report["findings"] for number in finding["keys"]]
+    keys = [by_id[number] for finding in report["findings"] for number in finding["members"]]
     return {(key["kind"], key["name"]) for key in keys}
 
 

@@ -105,4 +105,4 @@ def test_another_scale_is_found(specification, tmp_path, name):
     done, report = audited(tmp_path / "run.h5", specification)
     assert done.returncode == DIVERGED
     by_id = {result["id"]: result["key"]["name"] for result in report["results"]}
-    assert by_id[report["findings"][0]["keys"][0]] == f"forms.{name}"
+    assert by_id[report["findings"][0]["members"][0]] == f"forms.{name}"

@@ -183,4 +183,4 @@ def test_rows_at_the_wrong_place_are_found(healthy, tmp_path, name):
     done, report = audited(tmp_path / "run.h5", healthy / "specification.json")
     assert done.returncode == DIVERGED
     by_id = {result["id"]: result["key"]["name"] for result in report["results"]}
-    assert by_id[report["findings"][0]["keys"][0]] == f"forms.{name}"
+    assert by_id[report["findings"][0]["members"][0]] == f"forms.{name}"

@@ -85,4 +85,4 @@ def test_windows_at_other_places_are_found(specification, tmp_path, name):
     done, report = audited(tmp_path / "run.h5", specification)
     assert done.returncode == DIVERGED
     by_id = {result["id"]: result["key"]["name"] for result in report["results"]}
-    assert f"pools.{name}" in {by_id[finding["keys"][0]] for finding in report["findings"]}
+    assert f"pools.{name}" in {by_id[finding["members"][0]] for finding in report["findings"]}

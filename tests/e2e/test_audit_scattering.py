@@ -144,7 +144,7 @@ def test_the_neighbours_element_is_found(specification, tmp_path, name):
     done, report = audited(tmp_path / "run.h5", specification)
     assert done.returncode == DIVERGED
     by_id = {result["id"]: result["key"]["name"] for result in report["results"]}
-    assert by_id[report["findings"][0]["keys"][0]] == f"forms.{name}"
+    assert by_id[report["findings"][0]["members"][0]] == f"forms.{name}"
 
 
 @pytest.mark.parametrize("name", ["index_prod", "bags"])
@@ -153,5 +153,5 @@ def test_a_scaled_gradient_is_found(specification, tmp_path, name):
     done, report = audited(tmp_path / "run.h5", specification)
     assert done.returncode == DIVERGED
     by_id = {result["id"]: result["key"] for result in report["results"]}
-    names = {by_id[key]["name"].rpartition(".")[0] for key in report["findings"][0]["keys"]}
+    names = {by_id[key]["name"].rpartition(".")[0] for key in report["findings"][0]["members"]}
     assert names == {f"forms.{name}.inner"}

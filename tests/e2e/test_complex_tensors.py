@@ -104,10 +104,10 @@ def test_conjugated_table_is_found_where_it_is(tmp_path):
     done, report = asked("audit", run, "--specification", tmp_path / "specification.json")
     assert done.returncode == DIVERGED
     by_id = {result["id"]: result["key"]["name"] for result in report["results"]}
-    assert by_id[report["findings"][0]["keys"][0]] == "table"
+    assert by_id[report["findings"][0]["members"][0]] == "table"
     done, report = asked("compare", reference, run)
     assert done.returncode == DIVERGED
-    assert report["frontier"][0]["id"].split("/")[2:4] == ["output", "table"]
+    assert report["findings"][0]["id"].split("/")[2:4] == ["output", "table"]
 
 
 class Rank(nn.Module):

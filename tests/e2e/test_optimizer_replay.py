@@ -153,7 +153,7 @@ def test_another_lr_than_the_reference_is_told(tmp_path: Path) -> None:
     assert report["verdict"] == "diverged"
     # The setting is the finding, and the updates follow from it.
     assert findings(report) == []
-    (setting,) = report["frontier"]
+    (setting,) = report["findings"]
     assert setting["setting"]["name"] == "lr"
     updates = [one for one in report["results"] if one["outcome"] == "diverged"]
     assert {one["key"]["kind"] for one in updates} == {"param_after_step"}

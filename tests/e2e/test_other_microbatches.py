@@ -41,7 +41,7 @@ def test_another_count_is_the_answer(tmp_path):
     assert "let both take the same ones" in text
     assert report["microbatches"]["reference"] == [0, 1]
     assert report["microbatches"]["candidate"] == [0, 1, 2, 3]
-    wholes = {finding.get("extra_group") for finding in report["frontier"]} - {None}
+    wholes = {finding.get("one_sided") for finding in report["findings"]} - {None}
     assert wholes == {"micro-batch 2 (step 0)", "micro-batch 3 (step 0)"}
 
 

@@ -84,7 +84,7 @@ def test_other_seed_is_said_before_anything_else(reference):
     assert report["other_start"] == {
         "what": "weights", "step": 0, "differ": 15, "of": 27, "text": sentence
     }  # fmt: skip
-    assert len(report["frontier"]) == 15
+    assert len(report["findings"]) == 15
     assert "cause" in run_ttrace("compare", reference, run, "--all").stdout
     localized = run_ttrace("localize", reference, run, screen=True).stdout
     assert localized.startswith(f"FINDINGS  {sentence}\n") and "HERE" not in localized
@@ -118,4 +118,4 @@ def test_swapped_runs_lead_the_report(tmp_path):
     report = json.loads(path.read_text())
     check_report(report)
     assert report["swapped"]["reference_ranks"] == 2
-    assert report["swapped"]["disagreeing"] in [one["id"] for one in report["frontier"]]
+    assert report["swapped"]["disagreeing"] in [one["id"] for one in report["findings"]]

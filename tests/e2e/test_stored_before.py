@@ -212,7 +212,7 @@ def test_a_rule_widens_it_and_is_told(traced, tmp_path):
     rule = {"name": "*", "kind": "param", "multiplier": 6}
     rules.write_text(json.dumps({"schema": "ttrace.tolerance/1", "rules": [rule], "tensors": []}))
     done, report = compared(traced, Job(), Job(later=3), "--tolerance", rules)
-    assert not [one for one in report["frontier"] if "/param/" in one["id"]]
+    assert not [one for one in report["findings"] if "/param/" in one["id"]]
     told = {one["name"]: one["text"] for one in report["coverage"]["remarks"]}
     assert told["start_by_policy"].startswith("27 stored before the step allowed to differ")
 

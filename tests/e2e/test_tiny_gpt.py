@@ -37,7 +37,7 @@ def check_healthy(exit_code: int, text: str, report: dict, tensors: int = 202) -
     assert text.startswith(f"MATCH  {tensors} tensors")
     assert report["verdict"] == "match"
     assert report["counts"]["match"] == report["counts"]["total"] == tensors
-    assert report["frontier"] == []
+    assert report["findings"] == []
 
 
 def check_p12(exit_code: int, text: str, report: dict) -> None:

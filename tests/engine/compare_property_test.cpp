@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "engine/compare_traces.h"
 #include "engine/random_runs.h"
-#include "report/json/compare_report_json.h"
 #include "report/text_report.h"
+#include "report/told_json.h"
 #include "support/catch.h"
 
 namespace ttrace::engine::compare_property_test {
@@ -35,7 +35,7 @@ std::set<trace::TensorKey> union_of_keys(const RandomRuns& runs) {
 }
 
 std::string json_without_environment(const CompareReport& out) {
-  std::istringstream lines(report::json_text(out));
+  std::istringstream lines(test::json_text(out));
   std::string text;
   for (std::string line; std::getline(lines, line);) {
     if (line.find("  \"environment\"") != 0) text += line + "\n";

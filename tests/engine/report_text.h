@@ -4,8 +4,8 @@
 #include <sstream>
 #include <string>
 
-#include "report/json/compare_report_json.h"
 #include "report/text_report.h"
+#include "report/told_json.h"
 
 namespace ttrace::test {
 
@@ -14,7 +14,7 @@ inline std::string comparable(comparison::CompareReport report) {
   report.environment = {};
   std::ostringstream text;
   report::write_text(report, {false, true}, text);
-  return report::json_text(report) + text.str();
+  return json_text(report) + text.str();
 }
 
 }  // namespace ttrace::test

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "report/json/compare_report_json.h"
 #include "report/json/selftest_report_json.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"

@@ -9,7 +9,7 @@
 #include "measure/cpu/cpu_backend.h"
 #include "measure/cuda/cuda_backend.h"
 #include "measure/cuda/host_runtime.h"
-#include "report/json/compare_report_json.h"
+#include "report/told_json.h"
 #include "support/catch.h"
 #include "support/memory_trace.h"
 
@@ -104,7 +104,7 @@ CompareReport compared(const trace::Source& reference, const trace::Source& cand
 
 std::string text_of(CompareReport report) {
   report.environment = {};
-  return report::json_text(report, {});
+  return test::json_text(report, {});
 }
 
 TEST_CASE("small pairs share launches, and the report is the same", "[cuda]") {

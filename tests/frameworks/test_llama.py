@@ -144,8 +144,8 @@ def test_an_exchange_of_gate_and_up_is_found_at_the_parameter(traces: Path, rule
             if result["key"]["kind"] == "param" and result["outcome"] != "match"
         }
         assert len(bad) == 4, bad
-        assert "mlp." in report["frontier"][0]["id"]
-        assert "/param/" in report["frontier"][0]["id"]
+        assert "mlp." in report["findings"][0]["id"]
+        assert "/param/" in report["findings"][0]["id"]
 
 
 def test_a_starter_of_the_exchanged_run_tells_of_it(traces: Path) -> None:

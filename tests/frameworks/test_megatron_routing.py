@@ -51,7 +51,7 @@ def test_healthy_layouts_flip_tokens_and_diverge_nowhere(runs):
     for name in HEALTHY:
         done, report = compared(runs, name, *noise(runs))
         assert done.returncode in (MATCH, INCONCLUSIVE), done.stdout + done.stderr
-        assert report["frontier"] == []
+        assert report["findings"] == []
         flipped += flips_of(report)
         after = report["counts"]["after_routing_flip"]
         # Noise runs flip tokens too, and then allow gradients any error.

@@ -5,16 +5,18 @@
 #include <sstream>
 #include <string>
 
+#include "answer/answer_json.h"
 #include "base/error.h"
 #include "judge/calibration.h"
 #include "layout/map_rules.h"
 #include "report/explain_text.h"
 #include "report/file_formats.h"
 #include "report/json/part_of_work_json.h"
-#include "report/json/reported_comparison.h"
 #include "report/nights/known_file.h"
 #include "report/nights/night.h"
+#include "report/page/read_answer.h"
 #include "report/page/shown_text.h"
+#include "report/reported_comparison.h"
 #include "specification/specification.h"
 #include "trace/manifest.h"
 #include "trace/range/range_table.h"
@@ -60,10 +62,17 @@ void read_header(std::string_view bytes) {
 void read_report(std::string_view bytes) {
   std::ostringstream out;
   each([&] { report::read_night(bytes, kFile); }, [&] { report::parse_reported(bytes, kFile); },
-       [&] { report::parse_share(bytes, kFile); }, [&] { report::shown_text(bytes, kFile); },
-       [&] { report::explain_finding(1, bytes, kFile, {}, out); });
+       [&] { report::parse_share(bytes, kFile); },
+       [&] { report::explain_finding(1, answer::read_answer(bytes, kFile), kFile, {}, out); });
+  const report::PageAnswer page = report::read_page_answer(bytes, kFile);
+  report::shown_text(page);
   for (const report::FileFormat& format : report::file_formats()) {
-    each([&] { format.render(bytes, kFile); });
+    if (format.render != nullptr) format.render(page);
+  }
+  // What was read is written, and read again as the same.
+  const std::string text = answer::json_of(answer::read_answer(bytes, kFile));
+  if (answer::json_of(answer::read_answer(text, kFile)) != text) {
+    throw base::internal_error("an answer is not what it was written as");
   }
 }
 

@@ -76,7 +76,7 @@ class Agreement:
             counts = report["counts"]
             judged = counts["match"] + counts.get("below_noise_floor", 0)
             assert judged + draws_of_one_run(report) == counts["total"], text
-            assert report["frontier"] == [] and report["warnings"] == [], text
+            assert report["findings"] == [] and report["warnings"] == [], text
             print(config, noise, answer(text))
 
     def check_bug(self, bug: str) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def test_a_wrong_gradient_is_found_all_the_same(tmp_path, clip):
     run_job(tmp_path, clip)
     done, report = run_job(tmp_path, clip, fault=scale, specification=False)
     assert done.returncode == 1, done.stdout
-    assert report["findings"][0]["keys"][0].split("/")[2:4] == ["main_grad", "2.weight"]
+    assert report["findings"][0]["members"][0].split("/")[2:4] == ["main_grad", "2.weight"]
 
 
 @pytest.mark.parametrize("tell", [True, False])
@@ -117,4 +117,4 @@ def test_a_clipping_that_does_nothing_is_found(tmp_path, tell):
     run_job(tmp_path, by_norm, tell=tell)
     done, report = run_job(tmp_path, without_effect, specification=False, tell=tell)
     assert done.returncode == 1, done.stdout
-    assert report["findings"][0]["keys"][0].split("/")[2] == "param_after_step"
+    assert report["findings"][0]["members"][0].split("/")[2] == "param_after_step"

@@ -61,7 +61,7 @@ def causes(folder, layout=torch.contiguous_format, dtype=torch.bfloat16, factor=
     named = [
         cause
         for finding in report["findings"]
-        if any(key.split("/")[2:4] == ["output", "norm"] for key in finding["keys"])
+        if any(key.split("/")[2:4] == ["output", "norm"] for key in finding["members"])
         for cause in finding.get("causes", [])
     ]
     return done.returncode, named

@@ -70,7 +70,7 @@ def audited(folder, *rules):
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     causes = {}
     for finding in report["findings"]:
-        for key in finding["keys"]:
+        for key in finding["members"]:
             kind, name = key.split("/")[2:4]
             assert kind == "param_grad"
             causes[name] = finding["causes"]

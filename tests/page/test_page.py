@@ -173,7 +173,7 @@ def test_texts_of_a_report_are_not_run(browser, answer, folder):
     report["headline"] = HOSTILE
     report["reference"]["path"] = HOSTILE
     report["warnings"] = [HOSTILE]
-    report["frontier"][0]["where"] = HOSTILE
+    report["findings"][0]["where"] = HOSTILE
     report["groups"][0]["title"] = HOSTILE
     for result in report["results"]:
         result["key"]["name"] = HOSTILE + result["key"]["name"]
@@ -221,7 +221,7 @@ def test_a_healthy_run(browser, folder):
 
 def test_what_is_no_answer_is_refused(tmp_path: Path):
     for text, said in (
-        ('{"schema": "ttrace.report/1"}', 'is not "ttrace.report/2"'),
+        ('{"schema": "ttrace.report/1"}', 'this ttrace reads "ttrace.answer/1"'),
         ("[1]", ""),
         ("{", ""),
         ("\x1f", ""),

@@ -16,9 +16,9 @@ PAGE = (REPOSITORY / "lib/torch/docs/agents.md").read_text()
 SCHEMAS = {
     name: json.loads((REPOSITORY / "schemas" / f"{file}.schema.json").read_text())
     for name, file in (
-        ("compare", "report-v2"),
-        ("audit", "audit"),
-        ("localize", "localize"),
+        ("compare", "answer"),
+        ("audit", "answer"),
+        ("localize", "answer"),
         ("diff", "diff"),
     )
 }
@@ -127,7 +127,6 @@ def test_a_member_that_nobody_has_is_not(path: str) -> None:
 
 
 def test_every_phase_and_outcome_is_explained() -> None:
-    definitions = SCHEMAS["compare"]["$defs"]
-    named = definitions["phase"]["enum"]
-    named += definitions["result"]["properties"]["outcome"]["enum"]
+    members = SCHEMAS["compare"]["$defs"]["AnsweredTensor"]["properties"]
+    named = members["phase"]["enum"] + members["outcome"]["enum"]
     assert [one for one in named if one != "match" and f"`{one}`" not in PAGE] == []

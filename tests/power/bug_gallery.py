@@ -149,7 +149,7 @@ def healthy_table(runs: Runs, names: Sequence[str]) -> list[str]:
         told = [_outcome(audit), _outcome(localized)]
         counts = report["counts"]
         cells = [name, layout(config), report["verdict"], counts["total"]]
-        rows[config] = [*cells, len(report["frontier"]), f"{seconds:.2f}", *told]
+        rows[config] = [*cells, len(report["findings"]), f"{seconds:.2f}", *told]
         print(" | ".join(str(cell) for cell in rows[config]), file=sys.stderr, flush=True)
     head = ["twin of", "layout", "verdict", "tensors", "findings", "seconds", "audit", "localize"]
     return [f"{alarms} false alarms in {len(rows)} layouts.", "", table(head, rows.values())]

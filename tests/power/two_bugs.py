@@ -105,7 +105,7 @@ def named_by_audit(bug: str, report: dict[str, Any] | None) -> bool:
         return False
     keys = {result["id"]: result["key"] for result in report["results"]}
     expected = EXPECTED[bug]
-    found = (keys[member] for finding in report["findings"] for member in finding["keys"])
+    found = (keys[member] for finding in report["findings"] for member in finding["members"])
     return any(expected.covers(key) for key in found)
 
 
@@ -129,7 +129,7 @@ def pairs_table(runs: Runs, names: Sequence[str]) -> list[str]:
         by_audit += len(alone) == 2
         axes = " ".join(f"{axis} {size}" for axis, size in config.mesh_sizes.items() if size > 1)
         rows.append([axes, first, how[0], second, how[1]])
-        rows[-1] += [len(report["frontier"]), len(report["suspects"]), " ".join(alone) or "none"]
+        rows[-1] += [len(report["findings"]), len(report["suspects"]), " ".join(alone) or "none"]
         print(" | ".join(str(cell) for cell in rows[-1]), file=sys.stderr, flush=True)
     both = sum("not named" not in (row[2], row[4]) for row in rows)
     neither = sum(row[2] == row[4] == "not named" for row in rows)

@@ -30,7 +30,7 @@ def audited(run: Path, specification: Path, patterns: tuple[str, ...], file: Pat
         raise RuntimeError(done.stderr or done.stdout)
     report = json.loads(file.read_text(encoding="utf-8"))
     by_id = {result["id"]: result["key"] for result in report["results"]}
-    keys = [by_id[finding["keys"][0]] for finding in report["findings"]]
+    keys = [by_id[finding["members"][0]] for finding in report["findings"]]
     return {
         "exit_code": done.returncode,
         "answer": answer(done.stdout),
@@ -60,7 +60,7 @@ def worst(report: dict[str, Any]) -> Record | None:
 
 
 def _rows(finding: dict[str, Any]) -> list[str]:
-    return [check["rows"] for check in finding["local"]["checks"] if check.get("rows")]
+    return [check["rows"] for check in finding["checks"] if check.get("rows")]
 
 
 def _pattern_of(key: dict[str, Any], patterns: tuple[str, ...]) -> str:

@@ -111,7 +111,7 @@ class Studied:
 
 def _first(report: Record) -> Record:
     """What the first finding is of, and its causes."""
-    findings = report.get("frontier", report.get("findings")) or []
+    findings = report["findings"]
     if not findings:
         return {"first": "", "causes": []}
     one = findings[0]
@@ -119,7 +119,7 @@ def _first(report: Record) -> Record:
     if "setting" in one:
         return {"first": f"setting {one['setting']['name']}", "causes": causes}
     keys = {result["id"]: result["key"] for result in report["results"]}
-    key = keys[(one.get("members") or one.get("keys") or [one.get("id")])[0]]
+    key = keys[(one.get("members") or [one.get("id")])[0]]
     return {"first": f"{key['kind']} {key['name']}", "causes": causes}
 
 

@@ -9,13 +9,14 @@
 #include "report/cause_words.h"
 #include "report/finding_groups.h"
 #include "report/headline.h"
-#include "report/json/compare_report_json.h"
-#include "report/json/reported_comparison.h"
 #include "report/junit.h"
 #include "report/localize_screen.h"
 #include "report/look_at.h"
 #include "report/markdown.h"
+#include "report/page/read_answer.h"
+#include "report/reported_comparison.h"
 #include "report/sample_report.h"
+#include "report/told_json.h"
 #include "support/catch.h"
 
 namespace ttrace::report::cause_sentences_test {
@@ -219,13 +220,14 @@ TEST_CASE("every cause is said from its values alone, from JSON too, in Markdown
     const std::string expected = filled(one.text, values).value_or("");
     CHECK(sentence_of(cause, common) == expected);
 
-    const std::string json = json_text(report);
+    const std::string json = test::json_text(report);
     const localize::ReportedComparison read = parse_reported(json, "report.json");
     REQUIRE(read.findings.size() == 1);
     CHECK(read.findings[0].headline == sentence);
     CHECK(sentence_of(read.findings[0].causes.at(0), common) == expected);
-    CHECK(contains(markdown(json, "report.json"), markdown_text(sentence)));
-    CHECK(contains(junit(json, "report.json"), sentence));
+    const PageAnswer page = read_page_answer(json, "report.json");
+    CHECK(contains(markdown(page), markdown_text(sentence)));
+    CHECK(contains(junit(page), sentence));
   }
 }
 

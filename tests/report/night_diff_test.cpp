@@ -1,9 +1,9 @@
 #include <string>
 
 #include "base/error.h"
-#include "report/json/compare_report_json.h"
 #include "report/nights/diff_text.h"
 #include "report/sample_report.h"
+#include "report/told_json.h"
 #include "support/catch.h"
 
 namespace ttrace::report {
@@ -12,8 +12,9 @@ namespace {
 using judge::Outcome;
 
 NightDiff diff_of(const comparison::CompareReport& older, const comparison::CompareReport& newer,
-                  const JsonStyle& style = {}) {
-  return diff_reports(json_text(older, style), "old.json", json_text(newer, style), "new.json");
+                  const AnswerStyle& style = {}) {
+  return diff_nights(read_night(test::json_text(older, style), "old.json"),
+                     read_night(test::json_text(newer, style), "new.json"));
 }
 
 std::size_t count_of(const NightDiff& diff, Change change) { return diff.of(change).size(); }
@@ -63,10 +64,10 @@ TEST_CASE("what is no longer in the report has not healed") {
 }
 
 TEST_CASE("of a report of findings alone nothing is said to have healed") {
-  const JsonStyle findings{false, Detail::kFindings};
-  const std::string whole = json_text(test::diverged_report());
-  const std::string part = json_text(test::diverged_report(), findings);
-  const NightDiff diff = diff_reports(whole, "old.json", part, "new.json");
+  const AnswerStyle findings{false, Detail::kFindings};
+  const std::string whole = test::json_text(test::diverged_report());
+  const std::string part = test::json_text(test::diverged_report(), findings);
+  const NightDiff diff = diff_nights(read_night(whole, "old.json"), read_night(part, "new.json"));
   CHECK(diff.exit_code == 0);
   CHECK(count_of(diff, Change::kHealed) == 0);
   CHECK(count_of(diff, Change::kVanished) == 0);

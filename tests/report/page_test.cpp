@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "report/json/compare_report_json.h"
 #include "report/page/markup.h"
+#include "report/page/read_answer.h"
 #include "report/sample_report.h"
+#include "report/told_json.h"
 #include "support/catch.h"
 
 namespace ttrace::report::page_test {
@@ -17,7 +18,7 @@ namespace {
 using judge::Outcome;
 
 std::string page_of(const comparison::CompareReport& report) {
-  return html_page(json_text(report), "report.json");
+  return html_page(page_answer_of(to_answer(report)));
 }
 
 bool has(const std::string& page, const std::string& text) {
@@ -109,7 +110,7 @@ TEST_CASE("numbers that are not finite reach the page") {
 TEST_CASE("other JSON is refused with the file and the place") {
   const auto message = [](const std::string& json) {
     try {
-      html_page(json, "old.json");
+      html_page(read_page_answer(json, "old.json"));
     } catch (const base::Error& error) {
       CHECK(error.kind() == base::ErrorKind::kInput);
       return std::string(error.what());
@@ -117,13 +118,13 @@ TEST_CASE("other JSON is refused with the file and the place") {
     return std::string("no error");
   };
   CHECK(message("{\"schema\": \"ttrace.report/1\"}")
-            .starts_with("old.json: /schema: \"ttrace.report/1\" is not"));
+            .starts_with("old.json: /schema: this is \"ttrace.report/1\""));
   CHECK(message("[]").starts_with("old.json"));
-  CHECK(message("{\"schema\": \"ttrace.report/2\", \"verdict\": 1}")
+  CHECK(message("{\"schema\": \"ttrace.answer/1\", \"command\": \"compare\", \"verdict\": 1}")
             .starts_with("old.json: /verdict"));
-  std::string damaged = json_text(test::diverged_report());
-  damaged.replace(damaged.find("\"frontier\": ["), 13, "\"frontier\": [7,");
-  CHECK(message(damaged).starts_with("old.json: /frontier/0"));
+  std::string damaged = test::json_text(test::diverged_report());
+  damaged.replace(damaged.find("\"findings\": ["), 13, "\"findings\": [7,");
+  CHECK(message(damaged).starts_with("old.json: /findings/0"));
 }
 
 TEST_CASE("base64 and hexadecimal digits are those of the standard") {

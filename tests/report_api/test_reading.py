@@ -36,7 +36,7 @@ def test_compressed_and_plain_say_the_same(loaded, document, diverged):
 def test_members_that_nobody_knows_are_passed_over(loaded, document, diverged):
     document["weather"] = {"schema": 3}
     document["results"][0]["colour"] = "blue"
-    document["frontier"][0]["causes"][0]["moon"] = [None]
+    document["findings"][0]["causes"][0]["moon"] = [None]
     found = loaded(document)
     assert found == diverged
     assert found.results[0].json["colour"] == "blue"
@@ -48,7 +48,7 @@ def test_numbers_that_are_not_finite(loaded, document):
     assert one.used == float("inf") and one.error != one.error and one.scale is None
 
 
-@pytest.mark.parametrize("version", ["ttrace.report/3", "ttrace.report/1", "ttrace.audit/2"])
+@pytest.mark.parametrize("version", ["ttrace.answer/2", "ttrace.report/2", "ttrace.audit/1"])
 def test_another_version_is_named(loaded, document, version):
     document["schema"] = version
     with pytest.raises(report.ReportError, match=f"made.json: its schema is '{version}', and"):
@@ -61,10 +61,10 @@ def test_another_version_is_named(loaded, document, version):
         ("", "not valid JSON"),
         ("[]", "it has no schema"),
         ("{}", "it has no schema"),
-        ('{"schema": ["ttrace.report/2"]}', "it has no schema"),
-        ('{"schema": "ttrace.report/2"}', "the member 'verdict' is missing"),
+        ('{"schema": ["ttrace.answer/1"]}', "it has no schema"),
+        ('{"schema": "ttrace.answer/1"}', "/command: None is none of compare, audit, localize"),
         ("[" * 100_000, "not valid JSON"),
-        ('{"schema": "ttrace.report/2", "exit_code": NaN}', "NaN is no number of JSON"),
+        ('{"schema": "ttrace.answer/1", "exit_code": NaN}', "NaN is no number of JSON"),
         ("\udcff", "not valid JSON"),
     ],
 )
@@ -87,13 +87,13 @@ def test_what_is_no_report_is_one_sentence(tmp_path, text, sentence):
         (("results", 7, "key", "step"), 0.5, "/results/7/key/step: 0.5 is not a whole number"),
         (("results", 7, "shape"), ["2"], "/results/7/shape/0: '2' is not a whole number"),
         (
-            ("frontier", 0, "causes", 0, "name"),
+            ("findings", 0, "causes", 0, "name"),
             None,
-            "/frontier/0/causes/0/name: None is not a text",
+            "/findings/0/causes/0/name: None is not a text",
         ),
         (("reference", "mesh"), [{"name": "tp"}], "/reference/mesh/0/size"),
         (("counts", "match"), "all", "/counts/match: 'all' is not a whole number"),
-        (("frontier", 0, "source"), 1, None),
+        (("findings", 0, "source"), 1, None),
     ],
 )
 def test_a_member_of_another_type_is_named(loaded, document, path, value, sentence):
@@ -150,9 +150,10 @@ def test_settings_and_missing_tensors_are_findings(loaded, document):
         "setting": {"step": 0, "name": "lr", "reference": "0.1", "candidate": "0.2"},
         "parameters": ["fc.weight"],
         "parameters_total": 1,
-        "updates": ["0/-/param_after_step/fc.weight/0/0"],
+        "outcome": "setting",
+        "members": ["0/-/param_after_step/fc.weight/0/0"],
     }
-    document["frontier"].append(setting)
+    document["findings"].append(setting)
     found = loaded(document).findings
     assert len(found) == 2
     assert found[1].setting["candidate"] == "0.2" and found[1].cause is None

@@ -1,4 +1,4 @@
-"""JSON reports of `ttrace compare`: read, held against their schema, and joined by their ids."""
+"""JSON reports: read, held against their schema, and joined by their ids."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from support.ttrace_cli import REPOSITORY
 Json = dict[str, Any]
 
 SCHEMA_FILES = {
-    "ttrace.report/2": "report-v2.schema.json",
-    "ttrace.audit/1": "audit.schema.json",
-    "ttrace.localize/1": "localize.schema.json",
+    "ttrace.answer/1": "answer.schema.json",
     "ttrace.selftest/1": "selftest.schema.json",
     "ttrace.diff/1": "diff.schema.json",
     "ttrace.trend/1": "trend.schema.json",
@@ -50,7 +48,7 @@ def closed(schema: Any) -> Any:
 
 
 @functools.cache
-def validator(schema: str = "ttrace.report/2") -> jsonschema_rs.Draft202012Validator:
+def validator(schema: str = "ttrace.answer/1") -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator(closed(schema_of(schema)))
 
 
@@ -63,7 +61,7 @@ def read_report(path: Path) -> Json:
 
 def check_report(report: Json) -> None:
     validator(report["schema"]).validate(report)
-    if report["schema"] == "ttrace.report/2":
+    if (report["schema"], report.get("command")) == ("ttrace.answer/1", "compare"):
         _check_ids(report)
 
 
@@ -86,14 +84,14 @@ def findings(report: Json) -> list[Json]:
     results = by_id(report)
     return [
         {**results[_first_result(item)], **item}
-        for item in report["frontier"]
+        for item in report["findings"]
         if "setting" not in item
     ]
 
 
 def settings(report: Json) -> list[Json]:
     """The settings in which the optimizers differ."""
-    return [item for item in report["frontier"] if "setting" in item]
+    return [item for item in report["findings"] if "setting" in item]
 
 
 def _first_result(item: Json) -> str:
@@ -108,11 +106,11 @@ def _check_ids(report: Json) -> None:
         microbatch = "-" if key["microbatch"] is None else key["microbatch"]
         place = [key["step"], microbatch, key["kind"], key["name"], key["call"], key.get("copy", 0)]
         assert id == "/".join(map(str, place))
-    frontier = {item["id"]: item for item in report["frontier"]}
-    assert len(frontier) == len(report["frontier"])
-    for item in report["frontier"]:
+    frontier = {item["id"]: item for item in report["findings"]}
+    assert len(frontier) == len(report["findings"])
+    for item in report["findings"]:
         if "setting" in item:
-            assert set(item["updates"]) <= results.keys()
+            assert set(item["members"]) <= results.keys()
             continue
         assert item["outcome"] == results[_first_result(item)]["outcome"]
         for name in ("members", "depends_on", "downstream"):

@@ -67,7 +67,7 @@ def test_a_wrong_factor_is_found_and_a_rounding_is_not(dtype: torch.dtype) -> No
     scaled = tt.compare_tensors(reference.to(dtype), (reference * 1.5).to(dtype))
     assert scaled["tensor"]["scale"] == pytest.approx(1.5, rel=1e-2)
     if dtype != torch.float64:  # whose residual the sums do not resolve
-        assert scaled.report["frontier"][0]["causes"][0]["name"] == "scaled"
+        assert scaled.report["findings"][0]["causes"][0]["name"] == "scaled"
 
 
 def test_several_tensors_by_name() -> None:

@@ -136,7 +136,7 @@ def audited(trace: Path, specification: Path) -> Record:
     return {
         "exit_code": done.returncode,
         "coverage": coverage,
-        "findings": [label(by_id[one["keys"][0]]) for one in report["findings"]][:5],
+        "findings": [label(by_id[one["members"][0]]) for one in report["findings"]][:5],
         "causes": sorted({c["name"] for one in report["findings"] for c in one.get("causes", [])}),
         "worst": worst(report),
     }

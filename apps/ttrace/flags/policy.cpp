@@ -5,6 +5,7 @@
 #include <sstream>
 #include <utility>
 
+#include "answer/answer_json.h"
 #include "base/deflate.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -80,34 +81,34 @@ std::shared_ptr<const report::AnswerPolicy> PolicyFlags::read() const {
     }
   }
   if (!since.empty()) {
-    policy->since = base::read_report(since);
+    // Refuses a wrong file before the long work.
+    policy->since = answer::read_answer(base::read_report(since), since);
     policy->since_file = since;
-    report::shown_line(policy->since, since);  // refuses a wrong file before the long work
   }
   return policy;
 }
 
-Answer policed(Answer answer, const std::shared_ptr<const report::AnswerPolicy>& policy) {
-  if (!policy) return answer;
+GivenAnswer policed(GivenAnswer given, const std::shared_ptr<const report::AnswerPolicy>& policy) {
+  if (!policy) return given;
   const auto after = std::make_shared<const report::PolicedAnswer>(
-      report::apply_policy(answer.json(report::Detail::kAll), "this answer", *policy));
-  Answer out;
-  out.warnings = answer.warnings;
+      report::apply_policy(given.answer(report::Detail::kAll), "this answer", *policy));
+  GivenAnswer out;
+  out.warnings = given.warnings;
   out.exit_code = after->exit_code;
-  out.json = [after, json = answer.json](report::Detail detail) {
-    return report::policed_json(json(detail), *after);
+  out.answer = [after, answer = given.answer](report::Detail detail) {
+    return report::after_policy(answer(detail), *after);
   };
-  out.text = [after, original = std::move(answer)](const report::TextStyle& style,
-                                                   std::ostream& text) {
-    const std::string json = report::policed_json(original.json(report::Detail::kAll), *after);
+  out.text = [after, original = std::move(given)](const report::TextStyle& style,
+                                                  std::ostream& text) {
+    const report::PageAnswer page =
+        report::page_answer_of(report::after_policy(original.answer(report::Detail::kAll), *after));
     if (!after->by_known.headlines.empty()) {
-      text << report::folded(report::shown_text(json, "this answer"), style.width);
+      text << report::folded(report::shown_text(page), style.width);
     } else {
       std::ostringstream own;
       original.text(style, own);
-      text << (after->changes_the_first_line
-                   ? with_first_line(own.str(), report::shown_line(json, "this answer"))
-                   : own.str());
+      text << (after->changes_the_first_line ? with_first_line(own.str(), report::shown_line(page))
+                                             : own.str());
     }
     report::write_known(*after, style, text);
   };

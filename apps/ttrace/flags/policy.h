@@ -30,6 +30,6 @@ struct PolicyFlags {
 };
 
 // The answer as the policy changes it; unchanged without a policy.
-Answer policed(Answer answer, const std::shared_ptr<const report::AnswerPolicy>& policy);
+GivenAnswer policed(GivenAnswer answer, const std::shared_ptr<const report::AnswerPolicy>& policy);
 
 }  // namespace ttrace::app

@@ -2,11 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "answer/answer_json.h"
 #include "base/text.h"
-#include "report/audit_report.h"
-#include "report/json/compare_report_json.h"
-#include "report/json/result_json.h"
-#include "report/localize_report.h"
+#include "report/json/report_text_json.h"
 
 namespace ttrace::report {
 namespace {
@@ -81,12 +79,8 @@ comparison::ComparisonId comparison_id_from(const JsonCursor& cursor) {
 comparison::PartOfWork parse_share(std::string_view report, const std::string& file) {
   const base::JsonDocument document(report, file);
   const JsonCursor root = document.root();
-  const JsonCursor schema = root.require("schema");
-  const std::string name = schema.as_string();
-  if (name != kAuditSchema && name != kReportSchema && name != kLocalizeSchema) {
-    throw schema.error("\"", base::printable(name), "\" is not \"", kReportSchema, "\", \"",
-                       kAuditSchema, "\" or \"", kLocalizeSchema, "\"");
-  }
+  root.require("schema").require_format(answer::kAnswerSchema);
+  const std::string_view command = root.require("command").as_text();
   const auto part = root.find("part");
   if (!part) {
     throw root.error("a report of all tensors; only those of --part are merged");
@@ -100,8 +94,8 @@ comparison::PartOfWork parse_share(std::string_view report, const std::string& f
       share.files.emplace(path, state.as_string());
     }
   }
-  if ((name == kAuditSchema) != share.comparison.reference.empty() ||
-      (name == kLocalizeSchema) != share.comparison.localized) {
+  if ((command == "audit") != share.comparison.reference.empty() ||
+      (command == "localize") != share.comparison.localized) {
     throw part->error("is of another command than the report");
   }
   return share;

@@ -4,8 +4,6 @@
 
 #include "localize/isolation_plan.h"
 #include "report/json/report_text_json.h"
-#include "report/json/result_json.h"
-#include "report/localize_report.h"
 
 namespace ttrace::report {
 namespace {

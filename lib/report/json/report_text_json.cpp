@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "report/json/part_of_work_json.h"
 
 namespace ttrace::report {
 
@@ -47,19 +46,6 @@ void ReportText::add_line(const json& value) {
 }
 
 void ReportText::end_lines() { text_ += any_line_ ? "\n  ]" : "]"; }
-
-void ReportText::add_share(const comparison::PartOfWork& part) {
-  text_ +=
-      base::concat(",\n  \"part\": {\"index\": ", part.number.index, ", \"of\": ", part.number.of,
-                   ", \"interrupted\": ", part.interrupted ? "true" : "false",
-                   ", \"comparison\": ", comparison_id_text(part.comparison));
-  if (part.comparison.local_files) text_ += ", \"files\": " + dumped(json(part.files));
-  text_ += ", \"measurements\": [";
-  any_line_ = false;
-  for (const std::string& line : part.measurements) add_line(line);
-  end_lines();
-  text_ += "}";
-}
 
 std::string ReportText::done() && { return std::move(text_) + "\n}\n"; }
 

@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "comparison/division.h"
-
 namespace ttrace::report {
 
 // Keeps members in the order in which they are added.
@@ -37,7 +35,6 @@ class ReportText {
     for (const Item& item : items) add_line(to_json(item));
     end_lines();
   }
-  void add_share(const comparison::PartOfWork& part);
 
   std::string done() &&;
 

@@ -2,16 +2,17 @@
 
 #include <nlohmann/json.hpp>
 
-#include "report/json/compare_report_json.h"
 #include "report/json/report_text_json.h"
-#include "report/json/result_json.h"
 
 namespace ttrace::report {
 namespace {
 
-// Always writes the member `copy`, also if it is 0.
-json whole_key_json(const trace::TensorKey& key) {
-  json out = key_json(key);
+json key_json(const trace::TensorKey& key) {
+  json out{{"step", key.step}, {"microbatch", nullptr}};
+  if (key.microbatch) out["microbatch"] = *key.microbatch;
+  out["kind"] = kind_name(key.kind);
+  out["name"] = key.name;
+  out["call"] = key.call;
   out["copy"] = key.copy;
   return out;
 }
@@ -29,7 +30,7 @@ json summary_json(const comparison::FaultSummary& summary, comparison::FaultKind
     out["nine_of_ten"] = size_json(summary.nine_of_ten);
     out["all"] = size_json(summary.all);
   }
-  if (summary.weakest) out["weakest"] = whole_key_json(report.tensors[*summary.weakest].key);
+  if (summary.weakest) out["weakest"] = key_json(report.tensors[*summary.weakest].key);
   return out;
 }
 
@@ -46,7 +47,7 @@ json group_json(const comparison::SelftestGroup& group, const comparison::Selfte
 }
 
 json tensor_json(const comparison::SelftestTensor& tensor) {
-  json out = whole_key_json(tensor.key);
+  json out = key_json(tensor.key);
   out["dtype"] = tensor::dtype_name(tensor.dtype);
   out["shape"] = tensor.shape;
   out["checks_nothing"] = comparison::checks_nothing(tensor);

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "base/text.h"
 #include "report/nights/less_checked.h"
 #include "report/nights/otherwise.h"
@@ -318,15 +317,6 @@ NightDiff diff_nights(Night older, Night newer) {
   add_remarks(diff);
   decide_on_news(diff);
   return diff;
-}
-
-NightDiff diff_reports(std::string_view older, const std::string& older_file,
-                       std::string_view newer, const std::string& newer_file) {
-  std::array<Night, 2> nights;
-  base::parallel_for(nights.size(), static_cast<unsigned>(nights.size()), [&](std::size_t i) {
-    nights.at(i) = i == 0 ? read_night(older, older_file) : read_night(newer, newer_file);
-  });
-  return diff_nights(std::move(nights[0]), std::move(nights[1]));
 }
 
 }  // namespace ttrace::report

@@ -95,8 +95,4 @@ struct NightDiff {
 // Throws an input error if the reports come from different commands.
 NightDiff diff_nights(Night older, Night newer);
 
-// Parses two JSON reports, in two threads, and compares them. The file names are for messages.
-NightDiff diff_reports(std::string_view older, const std::string& older_file,
-                       std::string_view newer, const std::string& newer_file);
-
 }  // namespace ttrace::report

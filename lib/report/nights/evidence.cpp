@@ -4,39 +4,29 @@
 #include <cmath>
 #include <limits>
 
+#include "answer/counted_findings.h"
 #include "base/message.h"
-#include "report/page/read_parts.h"
 
 namespace ttrace::report {
 namespace {
 
-using base::JsonCursor;
-
 // A cause that says only where the error is comes and goes with the noise.
 bool says_only_where(std::string_view cause) { return cause == "mask_or_rows"; }
 
-std::vector<std::string> causes_of(const JsonCursor& item) {
+std::vector<std::string> causes_of(const answer::AnsweredFinding& finding) {
   std::vector<std::string> causes;
-  if (const auto setting = item.find("setting")) {
-    causes.push_back(base::render({"{reference} in the reference and {candidate} in the candidate",
-                                   {{"reference", text_at(*setting, "reference")},
-                                    {"candidate", text_at(*setting, "candidate")}}}));
-  }
-  const auto list = item.find("causes");
-  if (!list) return causes;
-  for (const JsonCursor& cause : list->items()) {
-    const std::string name = cause.require("name").as_string();
-    if (says_only_where(name)) continue;
+  if (const auto& setting = finding.setting) {
     causes.push_back(
-        base::render({"{name}[ over {axis}]", {{"name", name}, {"axis", text_at(cause, "axis")}}}));
+        base::render({"{reference} in the reference and {candidate} in the candidate",
+                      {{"reference", setting->reference}, {"candidate", setting->candidate}}}));
+  }
+  if (!finding.causes) return causes;
+  for (const answer::Cause& cause : *finding.causes) {
+    if (says_only_where(cause.name)) continue;
+    causes.push_back(
+        base::render({"{name}[ over {axis}]", {{"name", cause.name}, {"axis", cause.axis}}}));
   }
   return causes;
-}
-
-std::vector<std::string> members_of(const JsonCursor& item) {
-  std::vector<std::string> members = strings_at(item, item.find("keys") ? "keys" : "members");
-  if (members.empty() || item.find("setting")) members = {item.require("id").as_string()};
-  return members;
 }
 
 // NaN if either is: what is not a number is no small one.
@@ -49,21 +39,21 @@ double ratio(double error, double allowed) {
 
 }  // namespace
 
-std::map<std::string, Evidence> evidence_of(const JsonCursor& root) {
+std::map<std::string, Evidence> evidence_of(const answer::Answer& answer) {
   std::map<std::string, Evidence> found;
   std::map<std::string, Evidence> of_group;
   std::vector<std::pair<std::string, std::string>> untold;  // member, group
-  const auto frontier = root.find("frontier");
-  for (const JsonCursor& item : (frontier ? *frontier : root.require("findings")).items()) {
-    const std::string group = text_at(item, "group");
-    if (!item.find("causes") && !item.find("setting")) {
-      for (const std::string& member : members_of(item)) untold.emplace_back(member, group);
+  for (const answer::AnsweredFinding& finding : answer.findings) {
+    if (!finding.causes && !finding.setting) {
+      for (const std::string& member : answer::members_of(finding)) {
+        untold.emplace_back(member, finding.group);
+      }
       continue;
     }
-    Evidence evidence{causes_of(item), counts_at(item, "ranks")};
+    Evidence evidence{causes_of(finding), finding.ranks.value_or(std::vector<std::uint64_t>{})};
     std::sort(evidence.ranks.begin(), evidence.ranks.end());
-    if (!group.empty()) of_group[group].causes = evidence.causes;
-    for (const std::string& member : members_of(item)) found.emplace(member, evidence);
+    if (!finding.group.empty()) of_group[finding.group].causes = evidence.causes;
+    for (const std::string& member : answer::members_of(finding)) found.emplace(member, evidence);
   }
   for (const auto& [member, group] : untold) {
     const auto told = of_group.find(group);
@@ -72,30 +62,24 @@ std::map<std::string, Evidence> evidence_of(const JsonCursor& root) {
   return found;
 }
 
-std::set<std::string> suspects_of(const JsonCursor& root) {
+std::set<std::string> suspects_of(const answer::Answer& answer) {
   std::set<std::string> ids;
-  if (const auto suspects = root.find("suspects")) {
-    for (const JsonCursor& one : suspects->items()) ids.insert(one.require("id").as_string());
-  }
+  if (!answer.suspects) return ids;
+  for (const answer::Answer::Suspect& one : *answer.suspects) ids.insert(one.id);
   return ids;
 }
 
-bool is_finite_on_one_side(const JsonCursor& result) {
-  const auto nonfinite = result.find("nonfinite");
-  return nonfinite && number_at(*nonfinite, "different").value_or(0) > 0;
+bool is_finite_on_one_side(const answer::AnsweredTensor& tensor) {
+  return tensor.numbers && tensor.numbers->nonfinite && tensor.numbers->nonfinite->different > 0;
 }
 
-std::optional<double> furthest_use(const JsonCursor& result) {
-  std::optional<double> used = number_at(result, "used");
-  if (!used) return std::nullopt;
-  if (const auto drift = number_at(result, "replica_drift")) {
-    used = larger(*used, ratio(*drift, number_at(result, "allowed").value_or(0)));
-  }
-  if (const auto slices = result.find("slices")) {
-    for (const JsonCursor& slice : slices->items()) {
-      used = larger(*used, ratio(number_at(slice, "error").value_or(0),
-                                 number_at(slice, "allowed").value_or(0)));
-    }
+std::optional<double> furthest_use(const answer::AnsweredTensor& tensor) {
+  std::optional<double> used = tensor.used;
+  if (!used || !tensor.numbers) return used;
+  const answer::AnsweredTensor::Numbers& numbers = *tensor.numbers;
+  if (numbers.replica_drift) used = larger(*used, ratio(*numbers.replica_drift, numbers.allowed));
+  for (const answer::AnsweredTensor::Slice& slice : numbers.slices) {
+    used = larger(*used, ratio(slice.error, slice.allowed));
   }
   return used;
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/strict_json.h"
+#include "answer/answer.h"
 
 namespace ttrace::report {
 
@@ -23,17 +23,17 @@ struct Evidence {
 };
 
 // By the ids of the findings' tensors. A tensor whose causes the report does not tell is left out.
-std::map<std::string, Evidence> evidence_of(const base::JsonCursor& root);
+std::map<std::string, Evidence> evidence_of(const answer::Answer& answer);
 
 // Ids of the second suspects: further off than what comes into them.
-std::set<std::string> suspects_of(const base::JsonCursor& root);
+std::set<std::string> suspects_of(const answer::Answer& answer);
 
 // Whether a value of a result is not finite on one side alone.
-bool is_finite_on_one_side(const base::JsonCursor& result);
+bool is_finite_on_one_side(const answer::AnsweredTensor& tensor);
 
 // The error of a result over what is allowed, the largest of the tensor, its copies and its slices.
 // Infinite where nothing is allowed, NaN where it was not a number. Nothing where the report has no
 // such number.
-std::optional<double> furthest_use(const base::JsonCursor& result);
+std::optional<double> furthest_use(const answer::AnsweredTensor& tensor);
 
 }  // namespace ttrace::report

@@ -4,15 +4,18 @@
 #include <array>
 #include <limits>
 
+#include "answer/counted_findings.h"
+#include "answer/outcomes.h"
 #include "base/text.h"
 #include "report/nights/evidence.h"
-#include "report/page/read_parts.h"
 
 namespace ttrace::report {
 namespace {
 
+using answer::Answer;
+using answer::AnsweredFinding;
+using answer::AnsweredTensor;
 using base::concat;
-using base::JsonCursor;
 
 // A finding as people count findings: alike ones are one.
 struct Card {
@@ -27,132 +30,113 @@ struct Card {
   bool downstream_is_whole = false;
 };
 
-void add_card_cause(const JsonCursor& item, Card& card) {
-  const std::string outcome = text_at(item, "outcome");
-  card.cause = item.find("setting") ? "setting" : outcome;
-  const bool measured = outcome != "missing" && outcome != "extra" && outcome != "incomparable" &&
-                        outcome != "setting";
-  if (measured && !item.find("setting")) card.cause.clear();
-  const auto causes = item.find("causes");
-  if (!causes || causes->items().empty()) return;
-  card.cause = causes->items().front().require("name").as_string();
-  card.axis = text_at(causes->items().front(), "axis");
+void add_card_cause(const AnsweredFinding& finding, Card& card) {
+  const std::string& outcome = finding.outcome;
+  const bool tells = outcome == "setting" || outcome == "missing" || outcome == "extra" ||
+                     outcome == "incomparable";
+  card.cause = tells ? outcome : "";
+  if (!finding.causes || finding.causes->empty()) return;
+  card.cause = finding.causes->front().name;
+  card.axis = finding.causes->front().axis;
 }
 
-// Adds ranks and downstream ids of an item to its card. Where the report does not list them in
+// Adds ranks and downstream ids of a finding to its card. Where the answer does not list them in
 // full, the card says that they are not known.
-void add_evidence_of(const JsonCursor& item, Card& card) {
-  if (!item.find("ranks")) {
+void add_evidence_of(const AnsweredFinding& finding, Card& card) {
+  if (!finding.ranks) {
     card.ranks.reset();
     card.downstream_is_whole = false;
     return;
   }
-  if (card.ranks) {
-    const std::vector<std::uint64_t> ranks = counts_at(item, "ranks");
-    card.ranks->insert(card.ranks->end(), ranks.begin(), ranks.end());
-  }
-  const auto downstream = item.find("downstream");
-  if (!downstream || !downstream->is_array()) {
+  if (card.ranks)
+    card.ranks->insert(card.ranks->end(), finding.ranks->begin(), finding.ranks->end());
+  if (!finding.downstream) {
     card.downstream_is_whole = false;
     return;
   }
-  const std::vector<std::string> ids = downstream->as_strings();
-  card.downstream.insert(ids.begin(), ids.end());
-  if (ids.size() < item.require("downstream_total").as_count()) card.downstream_is_whole = false;
+  card.downstream.insert(finding.downstream->begin(), finding.downstream->end());
+  if (finding.downstream->size() < finding.downstream_total.value_or(0)) {
+    card.downstream_is_whole = false;
+  }
 }
 
-Card card_of(const JsonCursor& item) {
+Card card_of(const AnsweredFinding& finding, bool of_comparison) {
   Card card;
-  card.id = item.require("id").as_string();
-  card.headline = item.require("headline").as_string();
-  card.members = strings_at(item, item.find("keys") ? "keys" : "members");
-  if (card.members.empty() || item.find("setting")) card.members = {card.id};
-  add_card_cause(item, card);
-  // An item with several keys has the ranks of the first key only, so they are not known for all.
-  if (!item.find("keys") || card.members.size() == 1) card.ranks.emplace();
+  card.id = finding.id;
+  card.headline = answer::CountedFinding{&finding, nullptr}.heading();
+  card.members = answer::members_of(finding);
+  add_card_cause(finding, card);
+  // Where a finding of audit or localize has several tensors, its ranks are those of the first one
+  // only, so they are not known for all.
+  if (of_comparison || card.members.size() == 1) card.ranks.emplace();
   card.downstream_is_whole = true;
-  add_evidence_of(item, card);
+  add_evidence_of(finding, card);
   return card;
 }
 
-std::vector<Card> cards_of(const JsonCursor& root) {
+std::vector<Card> cards_of(const Answer& answer) {
   std::vector<Card> cards;
-  const auto frontier = root.find("frontier");
-  if (!frontier) {
-    for (const JsonCursor& item : root.require("findings").items()) cards.push_back(card_of(item));
-    return cards;
-  }
-  std::map<std::string, JsonCursor> groups;
-  for (const JsonCursor& group : root.require("groups").items()) {
-    groups.emplace(group.require("id").as_string(), group);
+  std::map<std::string, const Answer::Group*> groups;
+  if (answer.groups) {
+    for (const Answer::Group& group : *answer.groups) groups.emplace(group.id, &group);
   }
   std::map<std::string, std::size_t> card_of_group;
-  for (const JsonCursor& item : frontier->items()) {
-    const std::string in = text_at(item, "group");
-    const auto group = groups.find(in);
+  for (const AnsweredFinding& finding : answer.findings) {
+    const auto group = groups.find(finding.group);
     if (group == groups.end()) {
-      cards.push_back(card_of(item));
+      cards.push_back(card_of(finding, answer.groups.has_value()));
       continue;
     }
-    const auto [at, fresh] = card_of_group.emplace(in, cards.size());
+    const auto [at, fresh] = card_of_group.emplace(finding.group, cards.size());
     if (fresh) {
       Card card;
-      card.id = group->second.require("shown").as_string();
-      card.headline = group->second.require("headline").as_string();
-      card.names = {in};
-      card.members = group->second.require("findings").as_strings();
+      card.id = group->second->shown;
+      card.headline = answer::CountedFinding{&finding, group->second}.heading();
+      card.names = {finding.group};
+      card.members = group->second->findings;
       card.ranks.emplace();
       card.downstream_is_whole = true;
       cards.push_back(std::move(card));
     }
     Card& card = cards[at->second];
-    if (item.require("id").as_text() == card.id) add_card_cause(item, card);
-    add_evidence_of(item, card);
+    if (finding.id == card.id) add_card_cause(finding, card);
+    add_evidence_of(finding, card);
   }
   return cards;
 }
 
 // The error of a wrong tensor as a multiple of the allowed error. Nothing if no number says how
 // wrong it is, for example where values are not finite on one side.
-std::optional<double> measured_use(const JsonCursor& result) {
-  if (is_finite_on_one_side(result)) return std::nullopt;
-  if (number_at(result, "slices_beyond").value_or(0) > 0) {
-    const auto slices = result.find("slices");
-    if (!slices || slices->items().empty()) return std::nullopt;
+std::optional<double> measured_use(const AnsweredTensor& tensor) {
+  if (is_finite_on_one_side(tensor)) return std::nullopt;
+  if (tensor.numbers && tensor.numbers->slices_beyond > 0 && tensor.numbers->slices.empty()) {
+    return std::nullopt;
   }
-  const std::optional<double> used = furthest_use(result);
+  const std::optional<double> used = furthest_use(tensor);
   // A wrong tensor within its tolerance is wrong for another reason. This also holds for NaN.
   if (!used || !(*used > 1)) return std::nullopt;
   return used;
 }
 
-bool is_wrong(std::string_view outcome) {
-  constexpr std::array<std::string_view, 6> kWrong{"diverged", "replica_conflict", "missing",
-                                                   "extra",    "incomparable",     "broken"};
-  return std::find(kWrong.begin(), kWrong.end(), outcome) != kWrong.end();
-}
-
 class Judge {
  public:
-  Judge(const JsonCursor& root, const std::vector<KnownDifference>& known, const std::string& today)
-      : known_(known), today_(today), cards_(cards_of(root)) {
+  Judge(const Answer& answer, const std::vector<KnownDifference>& known, const std::string& today)
+      : known_(known), today_(today), cards_(cards_of(answer)) {
     out_.uses.resize(known.size());
-    if (const auto results = root.find("results")) {
-      for (const JsonCursor& result : results->items()) {
-        if (is_wrong(result.require("outcome").as_text())) wrong_.push_back(result);
+    if (answer.results) {
+      for (const AnsweredTensor& tensor : *answer.results) {
+        if (!answer::is_wrong(tensor.outcome)) continue;
+        wrong_.push_back(tensor.id);
+        used_.emplace(tensor.id, measured_use(tensor));
+        if (is_finite_on_one_side(tensor)) one_sided_.insert(tensor.id);
       }
     }
-    for (const JsonCursor& result : wrong_) {
-      const std::string id = result.require("id").as_string();
-      used_.emplace(id, measured_use(result));
-      if (is_finite_on_one_side(result)) one_sided_.insert(id);
-    }
-    suspects_ = suspects_of(root);
+    suspects_ = suspects_of(answer);
   }
 
   KnownAnswer answer() && {
     for (const Card& card : cards_) judge_card(card);
-    for (const JsonCursor& result : wrong_) judge_consequence(result.require("id").as_string());
+    for (const std::string& id : wrong_) judge_consequence(id);
     for (std::size_t i = 0; i < known_.size(); ++i) {
       if (known_[i].expires >= today_) continue;
       out_.expired = true;
@@ -278,9 +262,9 @@ class Judge {
   const std::vector<KnownDifference>& known_;
   const std::string& today_;
   std::vector<Card> cards_;
-  std::vector<bool> excused_;   // of each card
-  std::vector<double> limits_;  // of each card: how far what follows from it may be off
-  std::vector<JsonCursor> wrong_;
+  std::vector<bool> excused_;       // of each card
+  std::vector<double> limits_;      // of each card: how far what follows from it may be off
+  std::vector<std::string> wrong_;  // tensors
   std::map<std::string, std::optional<double>> used_;
   std::set<std::string> suspects_;
   std::set<std::string> one_sided_;  // wrong tensors that are finite on one side alone
@@ -295,9 +279,9 @@ std::string_view state_name(KnownState state) {
   return kNames.at(static_cast<std::size_t>(state));
 }
 
-KnownAnswer judge_known(const JsonCursor& root, const std::vector<KnownDifference>& known,
+KnownAnswer judge_known(const Answer& answer, const std::vector<KnownDifference>& known,
                         const std::string& today) {
-  return Judge(root, known, today).answer();
+  return Judge(answer, known, today).answer();
 }
 
 }  // namespace ttrace::report

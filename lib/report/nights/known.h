@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/strict_json.h"
+#include "answer/answer.h"
 
 namespace ttrace::report {
 
@@ -53,8 +53,8 @@ struct KnownAnswer {
 // "matched", "beyond", "expired", "unmatched".
 std::string_view state_name(KnownState state);
 
-// `root`: the JSON of an answer with the results of all tensors. `today`: "2026-11-26".
-KnownAnswer judge_known(const base::JsonCursor& root, const std::vector<KnownDifference>& known,
+// `answer`: with the results of all tensors. `today`: "2026-11-26".
+KnownAnswer judge_known(const answer::Answer& answer, const std::vector<KnownDifference>& known,
                         const std::string& today);
 
 }  // namespace ttrace::report

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/strict_json.h"
 #include "base/text.h"
 
 namespace ttrace::report {

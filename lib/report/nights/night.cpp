@@ -5,31 +5,48 @@
 #include <map>
 #include <set>
 
+#include "answer/answer_json.h"
+#include "answer/outcomes.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/strict_json.h"
 #include "base/text.h"
 #include "comparison/coverage.h"
 #include "report/page/page_answer.h"
-#include "report/page/read_answer.h"
 
 namespace ttrace::report {
 namespace {
 
+using answer::Answer;
 using base::concat;
-using base::JsonCursor;
 
 // What two nights never have in common, and what says nothing.
 constexpr std::array<std::string_view, 5> kNeverAlike{"path", "run", "recorded at", "took",
                                                       "computed by"};
 
+std::string in_a_list(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += concat(text.empty() ? "" : ", ", word);
+  return text;
+}
+
 // Adds what the commands were told: which tensors, and what judged them.
-void add_request(const JsonCursor& root, Night& night) {
-  night.circumstances.emplace_back("selection", root.require("selection").text());
-  if (const auto tolerance = root.find("tolerance")) {
-    night.circumstances.emplace_back("tolerance", tolerance->require("rule").as_string());
-    night.circumstances.emplace_back("number of noise runs",
-                                     concat(tolerance->require("noise_runs").items().size()));
+void add_request(const Answer& answer, Night& night) {
+  if (const auto& selection = answer.selection) {
+    std::vector<std::string> steps;
+    for (const std::uint64_t step : selection->steps) steps.push_back(concat(step));
+    std::string text;
+    for (const auto& [flag, values] : {std::pair{"--only", selection->only},
+                                       {"--skip", selection->skip},
+                                       {"--kind", selection->kinds},
+                                       {"--step", steps}}) {
+      if (!values.empty()) text += concat(text.empty() ? "" : " ", flag, " ", in_a_list(values));
+    }
+    if (selection->common.value_or(false)) text += concat(text.empty() ? "" : " ", "--common");
+    night.circumstances.emplace_back("selection", text);
+  }
+  if (const auto& tolerance = answer.tolerance) {
+    night.circumstances.emplace_back("tolerance", tolerance->rule);
+    night.circumstances.emplace_back("number of noise runs", concat(tolerance->noise_runs.size()));
   }
 }
 
@@ -53,68 +70,55 @@ void add_circumstances(const PageAnswer& answer, Night& night) {
   }
 }
 
-// Adds how much was checked, as far as the report says it in numbers.
-void add_checked(const JsonCursor& root, Night& night) {
-  if (const auto compared = root.find("comparison")) {  // of localize
+// Adds how much was checked, as far as the answer says it in numbers.
+void add_checked(const Answer& answer, Night& night) {
+  if (answer.comparison) {  // of localize
     std::uint64_t checked = 0;
     night.checked_of_kind.emplace();
-    for (const JsonCursor& one : compared->require("kinds").items()) {
-      const auto kind = trace::parse_kind(one.require("kind").as_text());
+    for (const Answer::CheckedKind& one : answer.comparison->kinds) {
+      const auto kind = trace::parse_kind(one.kind);
       if (!kind) continue;
-      const std::uint64_t count = one.require("checked").as_count();
-      (*night.checked_of_kind)[*kind] += count;
-      checked += comparison::is_computed(*kind) ? count : 0;
+      (*night.checked_of_kind)[*kind] += one.checked;
+      checked += comparison::is_computed(*kind) ? one.checked : 0;
     }
     night.checked = checked;
     return;
   }
-  const JsonCursor coverage = root.require("coverage");
-  const auto computed = coverage.find("computed");
-  if (!computed) {
-    night.checked = coverage.require("judged").as_count();
+  if (!answer.coverage) return;
+  if (!answer.coverage->computed) {
+    night.checked = answer.coverage->judged;
     return;
   }
-  const std::uint64_t unchecked = coverage.require("computed_unchecked").as_count();
-  night.checked = computed->as_count() - std::min(computed->as_count(), unchecked);
+  const std::uint64_t computed = *answer.coverage->computed;
+  night.checked = computed - std::min(computed, answer.coverage->computed_unchecked.value_or(0));
 }
 
-// A report whose list was cut says nothing of what it lacks.
-void require_all_listed(const JsonCursor& root, const PageAnswer& answer) {
-  const auto counts = root.find("counts");
-  if (!answer.has_all_tensors || !counts || answer.command != "compare") return;
-  const JsonCursor total = counts->require("total");
-  if (total.as_count() == answer.tensors.size()) return;
-  throw total.error("is not the number of results, ", answer.tensors.size(),
-                    "; make the report again with --json");
-}
-
-Fate fate_of(const PageTensor& tensor) {
-  if (tensor.alarming || tensor.known) return Fate::kWrong;
-  return is_right(tensor.outcome) ? Fate::kRight : Fate::kUnchecked;
-}
-
-// Adds to the tensors that are wrong why and how far they are.
-void add_why(const JsonCursor& root, Night& night) {
-  std::map<std::string, Evidence> evidence = evidence_of(root);
-  const std::set<std::string> suspects = suspects_of(root);
-  for (NightTensor& tensor : night.tensors) {
-    if (tensor.fate != Fate::kWrong) continue;
-    tensor.furthest = tensor.used;
-    tensor.suspect = suspects.contains(tensor.id);
-    if (const auto found = evidence.find(tensor.id); found != evidence.end()) {
-      tensor.evidence = std::move(found->second);
-    }
+// An answer whose list was cut says nothing of what it lacks.
+void require_all_listed(const Answer& answer, const std::string& file) {
+  if (!answer.results || !answer.counts || answer.detail == "findings") return;
+  for (const auto& [name, count] : *answer.counts) {
+    if (name != "total" || count == answer.results->size()) continue;
+    throw base::input_error(file, ": /counts/total: is not the number of results, ",
+                            answer.results->size(), "; make the report again with --json");
   }
-  const auto results = root.find("results");
-  if (!results) return;
-  for (const JsonCursor& result : results->items()) {
-    const auto found = night.index_of.find(result.require("id").as_text());
-    if (found == night.index_of.end()) continue;
-    NightTensor& tensor = night.tensors[found->second];
-    if (tensor.fate != Fate::kWrong) continue;
-    if (const auto furthest = furthest_use(result)) tensor.furthest = furthest;
-    tensor.one_sided = is_finite_on_one_side(result);
-  }
+}
+
+Fate fate_of(const answer::AnsweredTensor& tensor) {
+  if (answer::is_wrong(tensor.outcome) || tensor.known) return Fate::kWrong;
+  return answer::is_right(tensor.outcome) ? Fate::kRight : Fate::kUnchecked;
+}
+
+NightTensor night_tensor(const answer::AnsweredTensor& tensor) {
+  NightTensor one{tensor.id};
+  one.kind = tensor.key.kind;
+  one.fate = fate_of(tensor);
+  one.outcome = tensor.outcome;
+  one.used = tensor.used;
+  one.known = tensor.known;
+  if (one.fate != Fate::kWrong) return one;
+  one.furthest = furthest_use(tensor);
+  one.one_sided = is_finite_on_one_side(tensor);
+  return one;
 }
 
 }  // namespace
@@ -124,53 +128,43 @@ const NightTensor* Night::find(const std::string& id) const {
   return found == index_of.end() ? nullptr : &tensors[found->second];
 }
 
-Night read_night(std::string_view text, const std::string& file) {
-  const base::JsonDocument document(text, file);
-  PageAnswer answer = read_page_answer(document.root());
+Night night_of(const Answer& answer, const std::string& file) {
+  require_all_listed(answer, file);
+  const PageAnswer page = page_answer_of(answer);
   Night night;
   night.file = file;
   night.command = answer.command;
-  if (night.command == "diff" || night.command == "trend") {
-    throw document.root().require("schema").error(
-        "is what `ttrace report ", night.command,
-        "` wrote; give a report of `ttrace compare`, audit or localize");
-  }
   night.verdict = answer.verdict;
   night.headline = answer.headline;
-  night.whole = answer.has_all_tensors && answer.command != "localize";
-  add_circumstances(answer, night);
-  add_request(document.root(), night);
-  add_checked(document.root(), night);
-  require_all_listed(document.root(), answer);
-  night.ranks = answer.mesh.empty() ? 0 : 1;
-  for (const PageMeshAxis& axis : answer.mesh) {
+  night.whole = answer.results && answer.detail != "findings";
+  add_circumstances(page, night);
+  add_request(answer, night);
+  add_checked(answer, night);
+  night.ranks = page.mesh.empty() ? 0 : 1;
+  for (const PageMeshAxis& axis : page.mesh) {
     if (base::checked_mul(night.ranks, axis.size)) night.ranks *= axis.size;
   }
-  if (const auto known = document.root().find("known")) {
-    for (const JsonCursor& one : known->items()) {
-      if (one.require("state").as_text() != "expired") continue;
-      night.expired.push_back(one.require(one.find("id") ? "id" : "pattern").as_string());
+  if (answer.known) {
+    for (const Answer::Known& one : *answer.known) {
+      if (one.state == "expired") night.expired.push_back(one.id.empty() ? one.pattern : one.id);
     }
   }
   std::map<std::string, const PageFinding*> found;  // by their members
-  for (PageFinding& finding : answer.findings) {
-    const bool setting = finding.id.starts_with("setting:");
-    if (setting || finding.members.empty()) finding.members = {finding.id};
-    for (const std::string& member : finding.members) found.emplace(member, &finding);
-    night.findings.push_back({finding.id, finding.title, finding.members});
+  for (const PageFinding& finding : page.findings) {
+    const bool itself = finding.outcome == "setting" || finding.members.empty();
+    NightFinding one{finding.id, finding.title, finding.members};
+    if (itself) one.members = {finding.id};
+    for (const std::string& member : one.members) found.emplace(member, &finding);
+    night.findings.push_back(std::move(one));
   }
-  night.tensors.reserve(answer.tensors.size() + found.size());
-  for (PageTensor& tensor : answer.tensors) {
-    NightTensor one{std::move(tensor.id)};
-    one.kind = trace::parse_kind(tensor.kind);
-    one.fate = fate_of(tensor);
-    one.outcome = tensor.outcome;
-    one.used = tensor.used;
-    one.in_finding = found.erase(one.id) > 0;
-    one.known = tensor.known;
-    night.tensors.push_back(std::move(one));
+  if (answer.results) {
+    night.tensors.reserve(answer.results->size() + found.size());
+    for (const answer::AnsweredTensor& tensor : *answer.results) {
+      night.tensors.push_back(night_tensor(tensor));
+      night.tensors.back().in_finding = found.erase(tensor.id) > 0;
+    }
   }
-  // Settings, and all that a report of findings alone knows of them.
+  // Settings, and all that an answer of findings alone knows of them.
   for (const auto& [id, finding] : found) {
     NightTensor one{id};
     one.fate = Fate::kWrong;
@@ -185,8 +179,19 @@ Night read_night(std::string_view text, const std::string& file) {
     throw base::input_error(file, ": has ", base::printable(night.tensors[i].id),
                             " twice; make it again with --json");
   }
-  add_why(document.root(), night);
+  std::map<std::string, Evidence> evidence = evidence_of(answer);
+  const std::set<std::string> suspects = suspects_of(answer);
+  for (NightTensor& tensor : night.tensors) {
+    if (tensor.fate != Fate::kWrong) continue;
+    tensor.suspect = suspects.contains(tensor.id);
+    const auto why = evidence.find(tensor.id);
+    if (why != evidence.end()) tensor.evidence = std::move(why->second);
+  }
   return night;
+}
+
+Night read_night(std::string_view text, const std::string& file) {
+  return night_of(answer::read_answer(text, file), file);
 }
 
 }  // namespace ttrace::report

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "answer/answer.h"
 #include "report/nights/evidence.h"
 #include "trace/key.h"
 
@@ -73,8 +74,11 @@ struct Night {
   std::unordered_map<std::string_view, std::size_t> index_of;  // of tensors, by id
 };
 
-// Throws an input error naming `file` if the JSON is no report of compare, localize or audit in
-// this version, has an id twice, or lists another number of tensors than it counts.
+// `file`: where the answer is from. Throws an input error naming it if the answer has an id twice,
+// or lists another number of tensors than it counts.
+Night night_of(const answer::Answer& answer, const std::string& file);
+// The same of the JSON of an answer. Throws an input error also where it is none of compare,
+// localize or audit.
 Night read_night(std::string_view text, const std::string& file);
 
 }  // namespace ttrace::report

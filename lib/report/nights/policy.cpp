@@ -2,60 +2,58 @@
 
 #include <algorithm>
 
-#include "base/strict_json.h"
+#include "answer/outcomes.h"
+#include "audit/verdict.h"
 #include "base/text.h"
+#include "comparison/result.h"
+#include "localize/localization.h"
 #include "report/nights/diff.h"
-#include "report/page/page_answer.h"
-#include "report/page/read_parts.h"
 #include "report/screen.h"
 
 namespace ttrace::report {
 namespace {
 
+using answer::Answer;
 using base::concat;
-using base::JsonCursor;
 
 constexpr int kFailed = 1;
 constexpr int kUndecided = 3;
 
-std::vector<RequiredKind> count_required(const JsonCursor& root,
+std::vector<RequiredKind> count_required(const Answer& answer,
                                          const std::vector<std::string>& kinds) {
   std::vector<RequiredKind> required;
   for (const std::string& kind : kinds) required.push_back({kind});
   if (required.empty()) return required;
-  if (const auto compared = root.find("comparison")) {  // `localize` has its counts alone
-    for (const JsonCursor& counted : compared->require("kinds").items()) {
+  if (answer.comparison) {  // `localize` has its counts alone
+    for (const Answer::CheckedKind& counted : answer.comparison->kinds) {
       for (RequiredKind& one : required) {
-        if (one.kind != counted.require("kind").as_text()) continue;
-        one.tensors = counted.require("tensors").as_count();
-        one.checked = counted.require("checked").as_count();
+        if (one.kind != counted.kind) continue;
+        one.tensors = counted.tensors;
+        one.checked = counted.checked;
       }
     }
     return required;
   }
-  for (const JsonCursor& result : root.require("results").items()) {
-    const std::string_view kind = result.require("key").require("kind").as_text();
+  if (!answer.results) return required;
+  for (const answer::AnsweredTensor& tensor : *answer.results) {
     for (RequiredKind& one : required) {
-      if (one.kind != kind) continue;
+      if (one.kind != kind_name(tensor.key.kind)) continue;
       ++one.tensors;
-      one.checked += was_checked(result.require("outcome").as_text()) ? 1 : 0;
+      one.checked += answer::was_checked(tensor.outcome) ? 1 : 0;
     }
   }
   return required;
 }
 
 // Why an answer in which all findings are excused is inconclusive, or empty.
-std::string doubt_beside(const JsonCursor& root, const KnownAnswer& known) {
-  if (const std::string besides = text_at(root, "besides"); !besides.empty()) {
-    return concat("nothing else is wrong, but ", besides);
-  }
-  const auto coverage = root.find("coverage");
-  if (!coverage || known.unbounded == 0) return "";
-  const bool compared = coverage->find("computed").has_value();
-  const std::uint64_t all = coverage->require(compared ? "computed" : "tensors").as_count();
-  const std::uint64_t unchecked = compared
-                                      ? coverage->require("computed_unchecked").as_count()
-                                      : all - std::min(all, coverage->require("judged").as_count());
+std::string doubt_beside(const Answer& answer, const KnownAnswer& known) {
+  if (!answer.besides.empty()) return concat("nothing else is wrong, but ", answer.besides);
+  if (!answer.coverage || known.unbounded == 0) return "";
+  const Answer::Coverage& coverage = *answer.coverage;
+  const std::uint64_t all = coverage.computed.value_or(coverage.tensors);
+  const std::uint64_t unchecked = coverage.computed
+                                      ? coverage.computed_unchecked.value_or(0)
+                                      : all - std::min(all, coverage.judged.value_or(0));
   if (2 * (unchecked + known.unbounded) <= all) return "";
   return concat("nothing else is wrong, but ", known.unbounded, " of ", base::plural(all, "tensor"),
                 " follow from known differences without a bound of `used`, so nothing says whether "
@@ -63,43 +61,39 @@ std::string doubt_beside(const JsonCursor& root, const KnownAnswer& known) {
 }
 
 // What was not checked, as the first line says it.
-std::string unchecked_beside(const JsonCursor& root) {
-  const auto coverage = root.find("coverage");
-  if (!coverage) return "";
-  std::string text;
-  if (const auto remarks = coverage->find("remarks")) {
-    for (const JsonCursor& remark : remarks->items()) {
-      if (remark.require("unchecked").as_bool()) {
-        text += concat("; ", remark.require("text").as_string());
-      }
+std::string unchecked_beside(const Answer& answer) {
+  if (!answer.coverage) return "";
+  const Answer::Coverage& coverage = *answer.coverage;
+  if (coverage.remarks) {
+    std::string text;
+    for (const Answer::Remark& remark : *coverage.remarks) {
+      if (remark.unchecked) text += concat("; ", remark.text);
     }
     return text;
   }
-  const std::uint64_t all = coverage->require("tensors").as_count();
-  const std::uint64_t judged = coverage->require("judged").as_count();
-  return judged < all ? concat("; ", all - judged, " of ", all, " not judged") : "";
+  const std::uint64_t judged = coverage.judged.value_or(0);
+  return judged < coverage.tensors
+             ? concat("; ", coverage.tensors - judged, " of ", coverage.tensors, " not judged")
+             : "";
 }
 
 bool is_good(std::string_view verdict) {
-  return verdict == "match" || verdict == "holds" || verdict == "nothing to explain";
+  return verdict == comparison::kCompareWords.right || verdict == audit::kAuditWords.right ||
+         verdict == localize::kLocalizeWords.right;
 }
 
 // The verdict of the command where nothing is wrong.
-std::string good_verdict(const JsonCursor& root) {
-  if (root.find("frontier")) return "match";
-  return root.find("comparison") ? "nothing to explain" : "holds";
+std::string_view good_verdict(const Answer& answer) {
+  if (answer.command == "compare") return comparison::kCompareWords.right;
+  return answer.comparison ? localize::kLocalizeWords.right : audit::kAuditWords.right;
 }
 
 // Whether an answer of `localize` has broken modules or code, which count even if all findings are
 // known differences.
-bool has_more_than_findings(const JsonCursor& root) {
-  if (const auto code = root.find("code"); code && !code->items().empty()) return true;
-  const auto layers = root.find("layers");
-  if (!layers) return false;
-  const std::vector<JsonCursor> all = layers->items();
-  return std::any_of(all.begin(), all.end(), [](const JsonCursor& layer) {
-    return !layer.require("broken").items().empty();
-  });
+bool has_more_than_findings(const Answer& answer) {
+  if (answer.code && !answer.code->empty()) return true;
+  return answer.layers && std::any_of(answer.layers->begin(), answer.layers->end(),
+                                      [](const auto& layer) { return !layer.broken.empty(); });
 }
 
 void set_doubt(const std::string& why, PolicedAnswer& out) {
@@ -110,10 +104,10 @@ void set_doubt(const std::string& why, PolicedAnswer& out) {
   out.changes_the_first_line = true;
 }
 
-void add_known(const JsonCursor& root, const AnswerPolicy& policy, PolicedAnswer& out) {
+void add_known(const Answer& answer, const AnswerPolicy& policy, PolicedAnswer& out) {
   if (policy.known.empty()) return;
   out.known = policy.known;
-  out.by_known = judge_known(root, policy.known, policy.today);
+  out.by_known = judge_known(answer, policy.known, policy.today);
   const KnownAnswer& known = out.by_known;
   if (out.exit_code == kFailed && !known.headlines.empty()) {
     out.changes_the_first_line = true;
@@ -122,19 +116,19 @@ void add_known(const JsonCursor& root, const AnswerPolicy& policy, PolicedAnswer
       out.headline = concat(known.left.front(), "; ", count, " known besides");
     } else if (!known.beyond.empty()) {
       out.headline = known.beyond.front();
-    } else if (has_more_than_findings(root)) {
+    } else if (has_more_than_findings(answer)) {
       out.headline += concat("; ", count, " known besides");
-    } else if (const std::string doubt = doubt_beside(root, known); !doubt.empty()) {
+    } else if (const std::string doubt = doubt_beside(answer, known); !doubt.empty()) {
       set_doubt(doubt, out);
     } else {
-      out.verdict = good_verdict(root);
+      out.verdict = good_verdict(answer);
       out.exit_code = 0;
       out.headline = known.headlines.front();
       if (count > 1) out.headline += concat(" and ", count - 1, " more");
       if (!known.consequences.empty()) {
         out.headline += concat("; ", known.consequences.size(), " that follow");
       }
-      out.headline += "; nothing else" + unchecked_beside(root);
+      out.headline += "; nothing else" + unchecked_beside(answer);
     }
   }
   if (!known.expired) return;
@@ -148,8 +142,8 @@ void add_known(const JsonCursor& root, const AnswerPolicy& policy, PolicedAnswer
   if (out.exit_code == 0) out.exit_code = kFailed;
 }
 
-void add_required(const JsonCursor& root, const AnswerPolicy& policy, PolicedAnswer& out) {
-  out.required = count_required(root, policy.required);
+void add_required(const Answer& answer, const AnswerPolicy& policy, PolicedAnswer& out) {
+  out.required = count_required(answer, policy.required);
   if (out.exit_code == kUndecided || !is_good(out.verdict)) return;
   for (const RequiredKind& one : out.required) {
     if (one.is_checked()) continue;
@@ -163,11 +157,11 @@ void add_required(const JsonCursor& root, const AnswerPolicy& policy, PolicedAns
   }
 }
 
-void add_news(std::string_view report, const std::string& file, const AnswerPolicy& policy,
+void add_news(const Answer& answer, const std::string& name, const AnswerPolicy& policy,
               PolicedAnswer& out) {
-  if (policy.since_file.empty()) return;
-  const std::string after = policed_json(report, out);
-  const NightDiff diff = diff_reports(policy.since, policy.since_file, after, file);
+  if (!policy.since) return;
+  const NightDiff diff = diff_nights(night_of(*policy.since, policy.since_file),
+                                     night_of(after_policy(answer, out), name));
   out.news = {policy.since_file, std::string(diff.verdict()), diff.headline(), diff.exit_code};
   if (is_good(out.verdict) && out.exit_code == 0 && diff.exit_code == kUndecided) {
     return set_doubt(diff.why, out);
@@ -179,25 +173,68 @@ void add_news(std::string_view report, const std::string& file, const AnswerPoli
   out.exit_code = diff.exit_code;
 }
 
+// Marks what is excused: a finding by the number of its entry of `known`, a tensor by true.
+void mark_excused(const KnownAnswer& known, Answer& answer) {
+  for (answer::AnsweredFinding& finding : answer.findings) {
+    if (!known.findings.contains(finding.id) && !known.findings.contains(finding.group)) continue;
+    const auto member = known.members.find(finding.id);
+    const bool by_member =
+        member == known.members.end() && finding.members && !finding.members->empty();
+    finding.known = member != known.members.end() ? member->second
+                    : by_member                   ? known.members.at(finding.members->front())
+                                                  : 0;
+  }
+  if (!answer.results) return;
+  for (answer::AnsweredTensor& tensor : *answer.results) {
+    tensor.known = known.members.contains(tensor.id) || known.consequences.contains(tensor.id);
+  }
+}
+
 }  // namespace
 
 std::size_t PolicedAnswer::but_for_known() const {
   return is_good(verdict) ? by_known.headlines.size() : 0;
 }
 
-PolicedAnswer apply_policy(std::string_view text, const std::string& file,
+PolicedAnswer apply_policy(const Answer& answer, const std::string& name,
                            const AnswerPolicy& policy) {
-  const base::JsonDocument document(text, file);
-  const JsonCursor root = document.root();
   PolicedAnswer out;
-  out.verdict = root.require("verdict").as_string();
-  out.headline = text_at(root, "headline");
-  out.why = text_at(root, "why");
-  out.exit_code = static_cast<int>(root.require("exit_code").as_count());
-  add_known(root, policy, out);
-  add_required(root, policy, out);
-  add_news(text, file, policy, out);
+  out.verdict = answer.verdict;
+  out.headline = answer.headline;
+  out.why = answer.why;
+  out.exit_code = static_cast<int>(answer.exit_code);
+  add_known(answer, policy, out);
+  add_required(answer, policy, out);
+  add_news(answer, name, policy, out);
   return out;
+}
+
+Answer after_policy(Answer answer, const PolicedAnswer& policed) {
+  answer.verdict = policed.verdict;
+  answer.headline = policed.headline;
+  answer.exit_code = static_cast<std::uint64_t>(policed.exit_code);
+  answer.why = policed.why;
+  mark_excused(policed.by_known, answer);
+  if (!policed.known.empty()) {
+    answer.but_for_known = policed.but_for_known();
+    answer.known.emplace();
+    for (std::size_t i = 0; i < policed.known.size(); ++i) {
+      const KnownDifference& known = policed.known[i];
+      const KnownAnswer::Use& use = policed.by_known.uses[i];
+      answer.known->push_back({known.id, known.pattern, known.file, known.owner, known.reason,
+                               known.expires, std::string(state_name(use.state)), use.findings,
+                               use.why});
+    }
+    answer.beyond_known = policed.by_known.beyond;
+  }
+  for (const RequiredKind& one : policed.required) {
+    answer.required.push_back({one.kind, one.tensors, one.checked});
+  }
+  if (const auto& news = policed.news) {
+    answer.since = {news->file, news->verdict, news->headline,
+                    static_cast<std::uint64_t>(news->exit_code)};
+  }
+  return answer;
 }
 
 void write_known(const PolicedAnswer& policed, const TextStyle& style, std::ostream& out) {

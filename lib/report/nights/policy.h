@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "answer/answer.h"
 #include "report/nights/known.h"
 #include "report/terminal_text.h"
 
@@ -19,8 +20,8 @@ struct AnswerPolicy {
   std::vector<KnownDifference> known;
   std::string today;                  // in UTC, "2026-11-26"
   std::vector<std::string> required;  // names of kinds
-  // The report since which something must be new to count; empty: everything counts.
-  std::string since;
+  // The answer since which something must be new to count; nothing: everything counts.
+  std::optional<answer::Answer> since;
   std::string since_file;
 
   bool is_empty() const { return known.empty() && required.empty() && since_file.empty(); }
@@ -57,12 +58,12 @@ struct PolicedAnswer {
   std::size_t but_for_known() const;
 };
 
-// `json`: the answer with all tensors, from `file`.
-PolicedAnswer apply_policy(std::string_view text, const std::string& file,
+// `answer`: with all tensors. `name`: what messages call it.
+PolicedAnswer apply_policy(const answer::Answer& answer, const std::string& name,
                            const AnswerPolicy& policy);
 
-// The JSON of the answer, with all tensors or those of findings alone, after the policy.
-std::string policed_json(std::string_view json, const PolicedAnswer& policed);
+// The answer, with all tensors or those of findings alone, after the policy.
+answer::Answer after_policy(answer::Answer answer, const PolicedAnswer& policed);
 
 // A line for each known difference: whose it is, and what it excuses.
 void write_known(const PolicedAnswer& policed, const TextStyle& style, std::ostream& out);

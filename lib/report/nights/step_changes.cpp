@@ -60,8 +60,8 @@ std::string describe_changes(const NightDiff& diff) {
 
 }  // namespace
 
-std::string StepChanges::add(std::uint64_t step, std::string_view answer) {
-  Night night = read_night(answer, concat("step ", step));
+std::string StepChanges::add(std::uint64_t step, const answer::Answer& answer) {
+  Night night = night_of(answer, concat("step ", step));
   forget_the_step(step, night);
   if (!before_) {
     before_ = std::move(night);

@@ -12,9 +12,9 @@ namespace ttrace::report {
 
 class StepChanges {
  public:
-  // `answer`: that for the step, in JSON. Returns "31 newly diverged, 2 worse since step 2", or
-  // empty for the first. Throws an input error for JSON that is no answer.
-  std::string add(std::uint64_t step, std::string_view answer);
+  // `answer`: that for the step. Returns "31 newly diverged, 2 worse since step 2", or
+  // empty for the first.
+  std::string add(std::uint64_t step, const answer::Answer& answer);
 
  private:
   std::optional<Night> before_;

@@ -4,11 +4,9 @@
 
 #include "base/deflate.h"
 #include "base/error.h"
-#include "base/strict_json.h"
 #include "base/text.h"
 #include "report/page/assets.h"
 #include "report/page/page_answer.h"
-#include "report/page/read_answer.h"
 #include "report/page/sections.h"
 
 namespace ttrace::report {
@@ -49,9 +47,7 @@ std::string policy() {
 
 }  // namespace
 
-std::string html_page(std::string_view answer_json, const std::string& file) {
-  const base::JsonDocument document(answer_json, file);
-  const PageAnswer answer = read_page_answer(document.root());
+std::string html_page(const PageAnswer& answer) {
   const std::string title = base::concat("ttrace ", answer.command, ": ", answer.verdict);
   const std::string data = base64(base::zlib_compressed(page_columns(answer)));
   const std::string head = page_head(answer).html();

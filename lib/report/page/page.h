@@ -2,12 +2,11 @@
 #pragma once
 
 #include <string>
-#include <string_view>
+
+#include "report/page/page_answer.h"
 
 namespace ttrace::report {
 
-// The page of the JSON that compare, audit or localize writes. `file`: where it is from, for
-// errors. Throws an input error for any other JSON.
-std::string html_page(std::string_view json, const std::string& file);
+std::string html_page(const PageAnswer& answer);
 
 }  // namespace ttrace::report

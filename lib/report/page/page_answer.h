@@ -1,4 +1,4 @@
-// What a page or another format shows: the answer of a command, read from its JSON.
+// What a page or another format shows of an answer.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/strict_json.h"
+#include "answer/answer.h"
+#include "tensor/shape.h"
 
 namespace ttrace::report {
 
@@ -47,8 +48,8 @@ struct PageTensor {
 
 // A part of the candidate's tensor that the same ranks hold.
 struct PageShard {
-  std::vector<std::uint64_t> origin;
-  std::vector<std::uint64_t> extent;
+  tensor::Shape origin;
+  tensor::Shape extent;
   std::vector<std::uint64_t> ranks;
   std::optional<double> error;
   double share = 0;  // of the tensor's squared error
@@ -118,10 +119,9 @@ struct PageAnswer {
 // "DIVERGED", "MATCH but for 3 known".
 std::string verdict_in_words(const PageAnswer& answer);
 
-// Whether a tensor with this outcome was checked; whether it was checked and is right; and whether
-// it differs from the reference or is on one side only.
-bool was_checked(std::string_view outcome);
-bool is_right(std::string_view outcome);
-bool is_bad(std::string_view outcome);
+// The place of a finding: "layers.0.attn", "the gradient synchronisation over tp"; or "".
+std::string place_in_words(const answer::AnsweredFinding& finding);
+
+PageAnswer page_answer_of(const answer::Answer& told);
 
 }  // namespace ttrace::report

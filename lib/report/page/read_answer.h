@@ -1,13 +1,15 @@
-// Reads what a page shows from the JSON of an answer.
+// Reads the JSON that a page or another format shows.
 #pragma once
 
-#include "base/strict_json.h"
+#include <string>
+#include <string_view>
+
 #include "report/page/page_answer.h"
 
 namespace ttrace::report {
 
-// Throws an input error with file and JSON pointer for a report that is not of these commands, of
-// another version, or not as its schema says.
-PageAnswer read_page_answer(const base::JsonCursor& root);
+// The answer of compare, audit or localize, or what `ttrace report diff` or trend found. Throws an
+// input error that names `file` for any other JSON.
+PageAnswer read_page_answer(std::string_view text, const std::string& file);
 
 }  // namespace ttrace::report

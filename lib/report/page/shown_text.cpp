@@ -6,11 +6,9 @@
 #include <string>
 
 #include "base/display_limits.h"
-#include "base/strict_json.h"
 #include "base/text.h"
 #include "report/page/page.h"
 #include "report/page/page_answer.h"
-#include "report/page/read_answer.h"
 #include "report/page/read_parts.h"
 
 namespace ttrace::report {
@@ -45,20 +43,14 @@ void add_finding(const PageFinding& finding, std::size_t number, const PageTenso
   for (const auto& [label, value] : finding.facts) add_line(text, label, value);
 }
 
-std::string answer_line(const PageAnswer& answer) {
+}  // namespace
+
+std::string shown_line(const PageAnswer& answer) {
   return base::concat(verdict_in_words(answer), "  ", base::printable(answer.headline), "\n");
 }
 
-}  // namespace
-
-std::string shown_line(std::string_view report, const std::string& file) {
-  return answer_line(read_page_answer(base::JsonDocument(report, file).root()));
-}
-
-std::string shown_text(std::string_view report, const std::string& file) {
-  const base::JsonDocument document(report, file);
-  const PageAnswer answer = read_page_answer(document.root());
-  std::string text = answer_line(answer);
+std::string shown_text(const PageAnswer& answer) {
+  std::string text = shown_line(answer);
   std::string counts;
   for (const auto& [outcome, count] : answer.counts) {
     counts += base::concat(counts.empty() ? "" : ", ", count, " ", words(outcome));

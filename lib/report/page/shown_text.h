@@ -1,14 +1,14 @@
-// An answer for a terminal, from its JSON.
+// An answer for a terminal, as its file has it.
 #pragma once
 
 #include <string>
-#include <string_view>
+
+#include "report/page/page_answer.h"
 
 namespace ttrace::report {
 
-// The answer as one line; and the answer, what was not checked, the findings. Both throw an input
-// error for JSON that is none of compare, localize or audit.
-std::string shown_line(std::string_view json, const std::string& file);
-std::string shown_text(std::string_view json, const std::string& file);
+// The answer as one line; and the answer, what was not checked, the findings.
+std::string shown_line(const PageAnswer& answer);
+std::string shown_text(const PageAnswer& answer);
 
 }  // namespace ttrace::report

@@ -103,7 +103,7 @@ def compare(row, references, runs):
     if report.exists():
         told = json.loads(report.read_text(encoding="utf-8"))
         results = {result["id"]: result["key"] for result in told["results"]}
-        for finding in told["frontier"][:1]:
+        for finding in told["findings"][:1]:
             key = results.get(finding["id"], finding.get("key", {}))
             first = f"{key.get('name', finding['id'])} · {key.get('kind', '')}"
     first_line = answer(done.stdout) or done.stderr.strip()

@@ -115,7 +115,7 @@ def compare(references, runs, name):
 def first_of(report):
     """Where it first diverges, as `name · kind`."""
     keys = {result["id"]: result["key"] for result in report["results"]}
-    for finding in report["frontier"][:1]:
+    for finding in report["findings"][:1]:
         key = keys[finding["id"]]
         return f"{key['name']} · {key['kind']}"
     return ""

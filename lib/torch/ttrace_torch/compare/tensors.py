@@ -27,7 +27,7 @@ class Compared:
     """What `ttrace compare` says of two sets of tensors."""
 
     exit_code: int  # 0 match, 1 diverged, 3 inconclusive
-    report: dict[str, Any]  # schemas/report-v2.md
+    report: dict[str, Any]  # schemas/answer-v1.md
 
     @property
     def matches(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ttrace_torch.report.errors import CommandFailed, ReportError
 from ttrace_torch.report.frame import frame_of_findings, frame_of_results
-from ttrace_torch.report.members import many, maybe, member, named, part, raw, table, text, whole
+from ttrace_torch.report.members import many, member, named, part, raw, table, text, whole
 from ttrace_torch.report.parts import Finding, Group, Layer, Result, Run, Suspect
 from ttrace_torch.report.plots import plot_results
 from ttrace_torch.report.show import page_in_frame, shown_text
@@ -92,16 +92,15 @@ class Report:
 
 @dataclass(frozen=True, repr=False)
 class CompareReport(Report):
-    """`ttrace compare`, schemas/report-v2.md. frontier: every finding; groups: those alike."""
+    """`ttrace compare`, schemas/answer-v1.md. frontier: every finding; groups: those alike."""
 
-    read_schema = "ttrace.report/2"
     command = "compare"
 
     reference: Run = member(part(Run))
     candidate: Run = member(part(Run))
     counts: Mapping[str, int] = member(named(whole), default=dict)
     coverage: Mapping[str, Any] = member(table)
-    frontier: tuple[Finding, ...] = member(many(part(Finding)), default=())
+    frontier: tuple[Finding, ...] = member(many(part(Finding)), "findings", default=())
     groups: tuple[Group, ...] = member(many(part(Group)), default=())
     suspects: tuple[Suspect, ...] = member(many(part(Suspect)), default=())
 
@@ -124,21 +123,19 @@ def _sentences(frontier: Sequence[Finding], groups: Sequence[Group]) -> Iterator
 
 @dataclass(frozen=True, repr=False)
 class AuditReport(Report):
-    """`ttrace audit`, schemas/audit-v1.md."""
+    """`ttrace audit`, schemas/answer-v1.md."""
 
-    read_schema = "ttrace.audit/1"
     command = "audit"
 
     run: Run = member(part(Run))
-    specification: str | None = member(maybe(text))
+    specification: str = member(text, default="")
     coverage: Mapping[str, Any] = member(table)
 
 
 @dataclass(frozen=True, repr=False)
 class LocalizeReport(Report):
-    """`ttrace localize`, schemas/localize-v1.md. It lists findings and no tensors."""
+    """`ttrace localize`, schemas/answer-v1.md. It lists findings and no tensors."""
 
-    read_schema = "ttrace.localize/1"
     command = "localize"
 
     reference: Run = member(part(Run))

@@ -136,11 +136,6 @@ class Result:
     json: Mapping[str, Any] = raw()
 
 
-def _count(value: Any, where: str) -> int:
-    """The number of downstream tensors: `localize` gives the number, `compare` a list of them."""
-    return len(value) if isinstance(value, list) else whole(value, where)
-
-
 @dataclass(frozen=True)
 class Finding:
     """Tensors that are wrong although all tensors that they were computed from are right.
@@ -153,7 +148,7 @@ class Finding:
     """
 
     id: str = member(text)
-    keys: tuple[str, ...] = member(many(text), "keys", "members", "updates", default=())
+    keys: tuple[str, ...] = member(many(text), "members", default=())
     outcome: str = member(text, default="")
     headline: str = member(text, default="")
     title: str = member(text, default="")
@@ -161,14 +156,14 @@ class Finding:
     phase: str = member(text, default="")
     place: Place | None = member(maybe(part(Place)), default=None)
     module: str = member(text, default="")
-    class_name: str = member(text, "class", "source.class", default="")
-    called_at: str = member(text, "called_at", "source.called_at", default="")
+    class_name: str = member(text, "source.class", default="")
+    called_at: str = member(text, "source.called_at", default="")
     ranks: tuple[int, ...] = member(many(whole), default=())
     where: str = member(text, default="")
     causes: tuple[Cause, ...] = member(many(part(Cause)), default=())
     rejected: tuple[Rejected, ...] = member(many(part(Rejected)), default=())
-    downstream: int = member(_count, "downstream_total", "downstream", default=0)
-    checks: tuple[Check, ...] = member(many(part(Check)), "local.checks", default=())
+    downstream: int = member(whole, "downstream_total", default=0)
+    checks: tuple[Check, ...] = member(many(part(Check)), default=())
     here: bool = member(flag, default=False)
     next: str = member(text, default="")
     record_next: str = member(text, default="")

@@ -14,6 +14,7 @@ from ttrace_torch.report.members import read_object
 from ttrace_torch.version import __version__
 
 _KINDS: tuple[type[Report], ...] = (CompareReport, AuditReport, LocalizeReport)
+SCHEMA = "ttrace.answer/1"
 _GZIP = b"\x1f\x8b"
 
 
@@ -37,8 +38,14 @@ def parse(data: bytes, path: Path) -> Report:
     """The report in the bytes of a file. Throws ReportError with its path."""
     document = _document(data, path)
     schema = document.get("schema") if isinstance(document, dict) else None
+    if schema != SCHEMA:
+        what = f"its schema is {schema!r}" if isinstance(schema, str) else "it has no schema"
+        raise ReportError(
+            f"{path}: {what}, and ttrace_torch {__version__} reads {SCHEMA}; install the "
+            "ttrace_torch of the program that wrote it, or make it again with --json"
+        )
     for kind in _KINDS:
-        if schema == kind.read_schema:
+        if document.get("command") == kind.command:
             try:
                 found = read_object(kind, document, "")
             except ReportError as error:
@@ -46,12 +53,9 @@ def parse(data: bytes, path: Path) -> Report:
             object.__setattr__(found, "name", path.name)
             object.__setattr__(found, "data", data)
             return found
-    known = ", ".join(kind.read_schema for kind in _KINDS)
-    what = f"its schema is {schema!r}" if isinstance(schema, str) else "it has no schema"
-    raise ReportError(
-        f"{path}: {what}, and ttrace_torch {__version__} reads {known}; install the ttrace_torch "
-        "of the program that wrote it, or make it again with --json"
-    )
+    known = ", ".join(kind.command for kind in _KINDS)
+    command = document.get("command")
+    raise ReportError(f"{path}: /command: {command!r} is none of {known}")
 
 
 def _document(data: bytes, path: Path) -> Any:
