@@ -117,7 +117,7 @@ void AnswerOutput::print_text(const GivenAnswer& answer) const {
   answer.text({wants_colour(descriptor, flags_.colour), flags_.all, width,
                shown_file(flags_.json()), shown_file(flags_.files[kPageFormat])},
               text);
-  if (flags_.explain > 0 && !in_a_line) {
+  if (flags_.explain > 0 && !in_a_line && answer.answer) {
     text << "\n";
     report::explain_answer(flags_.explain, answer.answer(report::Detail::kAll),
                            shown_file(flags_.json()), {false, false, width, {}}, text);

@@ -20,11 +20,15 @@ JudgedStep judge_step(const StepJudgeFlags& flags, std::uint64_t step,
   JudgedStep judged;
   const auto take = [&](const SharedWork& work) {
     judged.answer = policed(work.answer(), policy);
-    judged.answer.answer =
-        [all = judged.answer.answer(report::Detail::kAll),
-         findings = judged.answer.answer(report::Detail::kFindings)](report::Detail detail) {
-          return detail == report::Detail::kAll ? all : findings;
-        };
+    using Kept = std::shared_ptr<const answer::Answer>;
+    const auto keep = [&judged](report::Detail detail) {
+      return std::make_shared<const answer::Answer>(judged.answer.answer(detail));
+    };
+    const Kept all = keep(report::Detail::kAll);
+    const Kept findings = keep(report::Detail::kFindings);
+    judged.answer.answer = [all, findings](report::Detail detail) {
+      return detail == report::Detail::kAll ? *all : *findings;
+    };
     judged.answer.text = nullptr;
   };
   if (flags.audits()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -62,8 +63,11 @@ class Writer {
   void inlined(const base::HeapOptional<T>& value, std::string_view) {
     if (value) each_member(*this, *value);
   }
-  void rest(const Named<std::string>& texts) {
-    for (const auto& [name, text] : texts) put(name, text);
+  void rest(const Named<std::string>& texts, std::initializer_list<std::string_view>) {
+    for (const auto& [name, text] : texts) {
+      begin_member_of_file(name);
+      write(text);
+    }
   }
 
   // The members of `whole`, a line each.
@@ -171,21 +175,19 @@ class Writer {
 
 class Reader {
  public:
-  explicit Reader(const base::JsonCursor& object) : object_(object) {}
+  // `taken`: how many bytes the answer takes by now.
+  Reader(const base::JsonCursor& object, std::uint64_t& taken) : object_(object), taken_(taken) {}
 
   template <typename T>
   void put(std::string_view name, T& value) {
-    know(name);
     read(object_.require(name), value);
   }
   template <typename T>
   void maybe(std::string_view name, T& value) {
-    know(name);
     if (const auto found = object_.find(name)) read(*found, value);
   }
   template <typename T>
   void nullable(std::string_view name, T& value) {
-    know(name);
     const base::JsonCursor found = object_.require(name);
     if (!found.is_null()) read(found, value);
   }
@@ -199,11 +201,13 @@ class Reader {
   }
   template <typename T>
   void inlined(base::HeapOptional<T>& value, std::string_view name) {
-    if (object_.find(name)) each_member(*this, value.emplace());
+    if (!object_.find(name)) return;
+    take(object_, sizeof(T));
+    each_member(*this, value.emplace());
   }
-  void rest(Named<std::string>& texts) {
+  void rest(Named<std::string>& texts, std::initializer_list<std::string_view> others) {
     for (const auto& [name, value] : object_.members()) {
-      const bool known = std::find(known_.begin(), known_.end(), name) != known_.end();
+      const bool known = std::find(others.begin(), others.end(), name) != others.end();
       if (!known && value.is_string()) texts.emplace(name, value.as_string());
     }
   }
@@ -211,26 +215,26 @@ class Reader {
  private:
   using Cursor = base::JsonCursor;
 
-  void know(std::string_view name) { known_.push_back(name); }
-
-  static void read(const Cursor& from, bool& value) { value = from.as_bool(); }
-  static void read(const Cursor& from, std::uint64_t& value) { value = from.as_count(); }
-  static void read(const Cursor& from, std::int64_t& value) {
-    value = static_cast<std::int64_t>(number_from(from));
+  void read(const Cursor& from, bool& value) { value = from.as_bool(); }
+  void read(const Cursor& from, std::uint64_t& value) { value = from.as_count(); }
+  void read(const Cursor& from, std::int64_t& value) {
+    const double number = number_from(from);
+    if (!(std::abs(number) < 0x1p63)) throw from.error("is no whole number of 64 bits");
+    value = static_cast<std::int64_t>(number);
   }
-  static void read(const Cursor& from, double& value) { value = number_from(from); }
-  static void read(const Cursor& from, std::string& value) { value = from.as_string(); }
-  static void read(const Cursor& from, trace::Kind& value) {
+  void read(const Cursor& from, double& value) { value = number_from(from); }
+  void read(const Cursor& from, std::string& value) { value = from.as_string(); }
+  void read(const Cursor& from, trace::Kind& value) {
     const auto kind = trace::parse_kind(from.as_text());
     if (!kind) throw from.error("\"", base::printable(from.as_text()), "\" is no kind");
     value = *kind;
   }
-  static void read(const Cursor& from, AnsweredTensor::Exact& exact) {
+  void read(const Cursor& from, AnsweredTensor::Exact& exact) {
     exact.value = number_from(from);
-    exact.whole = is_whole(from);
+    exact.whole = is_whole(from) && std::abs(exact.value) <= 0x1p53;
   }
-  static void read(const Cursor& from, Answer::Raw& raw) { raw.text = from.text(); }
-  static void read(const Cursor& from, base::Message::Value& value) {
+  void read(const Cursor& from, Answer::Raw& raw) { raw.text = from.text(); }
+  void read(const Cursor& from, base::Message::Value& value) {
     if (from.is_string()) {
       value = from.as_string();
     } else if (is_whole(from)) {
@@ -240,30 +244,38 @@ class Reader {
     }
   }
   template <typename T>
-  static void read(const Cursor& from, std::optional<T>& value) {
+  void read(const Cursor& from, std::optional<T>& value) {
     if (!from.is_null()) read(from, value.emplace());
   }
-  static void read(const Cursor& from, tensor::Shape& shape) { shape = from.as_counts(); }
+  void read(const Cursor& from, tensor::Shape& shape) { shape = from.as_counts(); }
   template <typename T>
-  static void read(const Cursor& from, std::vector<T>& values) {
+  void read(const Cursor& from, std::vector<T>& values) {
     const std::vector<Cursor> items = from.items();
+    take(from, items.size() * sizeof(T));
     values.reserve(items.size());
     for (const Cursor& item : items) read(item, values.emplace_back());
   }
   template <typename T>
-  static void read(const Cursor& from, Named<T>& named) {
+  void read(const Cursor& from, Named<T>& named) {
     for (const auto& [name, value] : from.members()) read(value, named[name]);
   }
-  static void read(const Cursor& from, CauseValues& values) {
+  void read(const Cursor& from, CauseValues& values) {
     for (const auto& [name, value] : from.members()) {
       read(value, values.emplace_back(name, std::uint64_t{0}).second);
     }
   }
   template <typename T>
     requires std::is_class_v<T>
-  static void read(const Cursor& from, T& value) {
-    Reader members(from);
+  void read(const Cursor& from, T& value) {
+    Reader members(from, taken_);
     each_member(members, value);
+  }
+
+  void take(const Cursor& from, std::uint64_t bytes) {
+    taken_ += bytes;
+    if (taken_ <= base::json_memory()) return;
+    throw from.error("the answer takes more than --memory allows (",
+                     base::human_bytes(base::json_memory()), "); allow more");
   }
 
   static bool is_whole(const Cursor& from) {
@@ -279,8 +291,34 @@ class Reader {
   }
 
   const base::JsonCursor& object_;
-  std::vector<std::string_view> known_;
+  std::uint64_t& taken_;
 };
+
+// What each command has always; an answer without it was cut, and would say that nothing is wrong.
+void require_members(const base::JsonCursor& root, const Answer& answer) {
+  const auto need = [&root](std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names) {
+      if (root.require(name).is_null()) throw root.error("the key \"", name, "\" is null");
+    }
+  };
+  const auto need_coverage = [&](std::initializer_list<std::string_view> names) {
+    const base::JsonCursor coverage = root.require("coverage");
+    for (const std::string_view name : names) coverage.require(name);
+  };
+  if (answer.command == "compare") {
+    need({"reference", "candidate", "tolerance", "selection", "frontier_from", "counts", "groups",
+          "suspects", "results"});
+    need_coverage({"computed", "computed_unchecked", "remarks"});
+    root.require("counts").require("total");
+  } else if (answer.command == "audit") {
+    need({"run", "selection", "sharpness", "results"});
+    need_coverage({"judged", "not_judged"});
+  } else if (answer.command == "localize") {
+    need({"reference", "candidate", "selection", "comparison", "suspects", "layers"});
+  } else {
+    throw root.require("command").error("is none of compare, audit and localize");
+  }
+}
 
 }  // namespace
 
@@ -294,8 +332,10 @@ Answer read_answer(const base::JsonCursor& root) {
   root.require("schema").require_format(
       kAnswerSchema, "make it with --json of `ttrace compare`, audit or localize");
   Answer answer;
-  Reader members(root);
+  std::uint64_t taken = 0;
+  Reader members(root, taken);
   each_member(members, answer);
+  require_members(root, answer);
   return answer;
 }
 

@@ -30,7 +30,7 @@ void each_member(Archive& a, T& one) {
   a.put("bytes", bytes);
   a.put("manifest", manifest);
   a.put("content", content);
-  a.rest(recorded);
+  a.rest(recorded, {"run_id", "bytes", "manifest", "content"});
 }
 
 template <typename Archive, IsA<Answer::Identities> T>

@@ -24,7 +24,9 @@ std::vector<TensorId> members_of(const AnsweredFinding& finding) {
 std::vector<CountedFinding> counted_findings(const Answer& answer) {
   std::map<std::string_view, const Answer::Group*> groups;
   if (answer.groups) {
-    for (const Answer::Group& group : *answer.groups) groups.emplace(group.id, &group);
+    for (const Answer::Group& group : *answer.groups) {
+      if (!group.id.empty()) groups.emplace(group.id, &group);
+    }
   }
   std::map<std::string_view, const AnsweredFinding*> by_id;
   for (const AnsweredFinding& finding : answer.findings) by_id.emplace(finding.id, &finding);

@@ -1,6 +1,6 @@
 // Describes every struct of an answer once: its members in their order, each with its name. The
-// reader, the writer and the schema of answer_json.h follow from this, and a struct with a member
-// that is not described here does not compile.
+// reader, the writer and the schema of answer_json.h follow from this. A member that a list of
+// bindings lacks does not compile.
 //
 // An archive has, for a member `value`:
 //   put(name, value)       always there
@@ -8,7 +8,7 @@
 //   nullable(name, value)  null where it is nothing
 //   lines(name, value)     as put, of a list with a line for each item; maybe_lines likewise
 //   inlined(value, name)   its members stand among those around it; `name` is always one of them
-//   rest(value)            all other members, which are texts
+//   rest(value, names)     all members but these, which are texts
 #pragma once
 
 #include <type_traits>
@@ -178,7 +178,7 @@ void each_member(Archive& a, T& tensor) {
   a.maybe("reason", reason);
   a.maybe("nearest", nearest);
   a.maybe("used", used);
-  a.inlined(numbers, "difference_norm");
+  a.inlined(numbers, "error");
   a.maybe("downstream", downstream);
   a.maybe("checks", checks);
   a.maybe("known", known);

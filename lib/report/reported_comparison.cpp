@@ -1,6 +1,7 @@
 #include "report/reported_comparison.h"
 
 #include <charconv>
+#include <map>
 #include <set>
 
 #include "answer/answer_json.h"
@@ -8,6 +9,7 @@
 #include "answer/outcomes.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "report/finding_groups.h"
 
 namespace ttrace::report {
 namespace {
@@ -111,6 +113,7 @@ LocalizedFinding reported_finding(const AnsweredFinding& told, const std::string
   finding.headline = told.headline;
   finding.outcome = told.outcome;
   if (const auto& setting = told.setting) {
+    finding.outcome = "setting";
     finding.title =
         concat(setting->name, " of ", told.parameters_total.value_or(0), " parameters: reference ",
                setting->reference, ", candidate ", setting->candidate);
@@ -136,10 +139,12 @@ LocalizedFinding reported_finding(const AnsweredFinding& told, const std::string
   return finding;
 }
 
+using RanksByGroup = std::map<std::string_view, std::set<std::uint64_t>>;
+
 // The finding; where it represents a group, with the title, headline, members and ranks of the
 // group.
-LocalizedFinding counted_finding_of(const answer::CountedFinding& counted, const Answer& answer,
-                                    const std::string& file) {
+LocalizedFinding counted_finding_of(const answer::CountedFinding& counted,
+                                    const RanksByGroup& ranks, const std::string& file) {
   LocalizedFinding finding = reported_finding(*counted.finding, file);
   if (counted.group == nullptr) return finding;
   finding.title = counted.group->title;
@@ -149,18 +154,21 @@ LocalizedFinding counted_finding_of(const answer::CountedFinding& counted, const
   for (const std::string& id : finding.members) {
     if (const auto key = key_of_id(id, file)) finding.keys.push_back(*key);
   }
-  std::set<std::uint64_t> any;
-  for (const AnsweredFinding& one : answer.findings) {
-    if (one.group == counted.group->id && one.ranks)
-      any.insert(one.ranks->begin(), one.ranks->end());
+  if (const auto found = ranks.find(counted.group->id); found != ranks.end()) {
+    finding.ranks.assign(found->second.begin(), found->second.end());
+  } else {
+    finding.ranks.clear();
   }
-  finding.ranks.assign(any.begin(), any.end());
   return finding;
 }
 
-void add_results(const Answer& answer, ReportedComparison& reported) {
+void add_results(const Answer& answer, const std::string& file, ReportedComparison& reported) {
   if (!answer.results) return;
   for (const answer::AnsweredTensor& tensor : *answer.results) {
+    if (id_of(tensor.key) != tensor.id) {
+      throw base::input_error(file, ": ", printable(tensor.id), " is not the id of its key, ",
+                              id_of(tensor.key));
+    }
     localize::CheckedTensors& kind = reported.kinds[std::string(kind_name(tensor.key.kind))];
     ++kind.tensors;
     kind.checked += answer::was_checked(tensor.outcome) ? 1 : 0;
@@ -209,18 +217,27 @@ ReportedComparison reported_of(const Answer& answer, const std::string& file) {
   for (const AnsweredFinding& finding : answer.findings) {
     if (const auto key = key_of_id(finding.id, file)) reported.frontier.push_back(*key);
   }
+  RanksByGroup ranks;
+  for (const AnsweredFinding& finding : answer.findings) {
+    if (!finding.group.empty() && finding.ranks) {
+      ranks[finding.group].insert(finding.ranks->begin(), finding.ranks->end());
+    }
+  }
   for (const answer::CountedFinding& counted : counted_findings(answer)) {
-    reported.findings.push_back(counted_finding_of(counted, answer, file));
+    reported.findings.push_back(counted_finding_of(counted, ranks, file));
   }
   if (answer.suspects) {
     for (const Answer::Suspect& suspect : *answer.suspects) {
       const auto key = key_of_id(suspect.id, file);
       if (!key) throw base::input_error(file, ": ", printable(suspect.id), " is no tensor");
       reported.suspects.push_back({*key, suspect.used, suspect.used_before, std::nullopt});
+      if (suspect.largest_before) {
+        reported.suspects.back().largest = key_of_id(*suspect.largest_before, file);
+      }
     }
   }
   reported.warnings = answer.warnings;
-  add_results(answer, reported);
+  add_results(answer, file, reported);
   return reported;
 }
 

@@ -1,6 +1,7 @@
 // Makes the JSON schema of an answer from the description of its members (answer/members.h).
 #pragma once
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -74,7 +75,7 @@ class SchemaMaker {
       answer::each_member(*this, value.emplace());
       required_ = required;
     }
-    void rest(answer::Named<std::string>&) {
+    void rest(answer::Named<std::string>&, std::initializer_list<std::string_view>) {
       schema["additionalProperties"] = Json::object();
     }
 

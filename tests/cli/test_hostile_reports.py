@@ -93,6 +93,7 @@ SHAPES: dict[str, Shape] = {
     "a string": lambda answer, count: json.dumps({**answer, "headline": "x" * count * 8}),
     "spaces": lambda _, count: " " * count * 8 + "{}",
     "results": with_results,
+    "findings": with_list("findings", '{"id":"","outcome":""}'),
     "warnings": with_list("warnings", '""'),
     "members": with_members,
     "selection": with_list("selection", '{"a":0}'),

@@ -22,7 +22,10 @@ void AnswerFlags::add_to(CLI::App& command, const char* all_means, bool page) {
     answer.value("--json FILE", json(), file_formats()[kJsonFormat].help);
   }
   answer.flag("--all", all, all_means);
-  answer.value("--explain N", explain, "also explain the finding of this number, from 1");
+  // A command without a page has no findings.
+  if (page) {
+    answer.value("--explain N", explain, "also explain the finding of this number, from 1");
+  }
   answer.choice("--format", format, {"text", "line"},
                 "one screen, or the first line alone, never folded");
   add_colour_flag(command, colour);

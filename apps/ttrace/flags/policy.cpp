@@ -100,15 +100,18 @@ GivenAnswer policed(GivenAnswer given, const std::shared_ptr<const report::Answe
   };
   out.text = [after, original = std::move(given)](const report::TextStyle& style,
                                                   std::ostream& text) {
-    const report::PageAnswer page =
-        report::page_answer_of(report::after_policy(original.answer(report::Detail::kAll), *after));
+    const auto page = [&] {
+      return report::page_answer_of(
+          report::after_policy(original.answer(report::Detail::kAll), *after));
+    };
     if (!after->by_known.headlines.empty()) {
-      text << report::folded(report::shown_text(page), style.width);
+      text << report::folded(report::shown_text(page()), style.width);
     } else {
       std::ostringstream own;
       original.text(style, own);
-      text << (after->changes_the_first_line ? with_first_line(own.str(), report::shown_line(page))
-                                             : own.str());
+      text << (after->changes_the_first_line
+                   ? with_first_line(own.str(), report::shown_line(page()))
+                   : own.str());
     }
     report::write_known(*after, style, text);
   };

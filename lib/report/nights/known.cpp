@@ -17,6 +17,9 @@ using answer::AnsweredFinding;
 using answer::AnsweredTensor;
 using base::concat;
 
+// A bound may be copied from the file of an answer, whose numbers have nine digits.
+constexpr double kOfNineDigits = 1 + 1e-8;
+
 // A finding as people count findings: alike ones are one.
 struct Card {
   std::string id;
@@ -78,7 +81,9 @@ std::vector<Card> cards_of(const Answer& answer) {
   std::vector<Card> cards;
   std::map<std::string, const Answer::Group*> groups;
   if (answer.groups) {
-    for (const Answer::Group& group : *answer.groups) groups.emplace(group.id, &group);
+    for (const Answer::Group& group : *answer.groups) {
+      if (!group.id.empty()) groups.emplace(group.id, &group);
+    }
   }
   std::map<std::string, std::size_t> card_of_group;
   for (const AnsweredFinding& finding : answer.findings) {
@@ -177,7 +182,7 @@ class Judge {
     if (!known.used) return "";
     const auto used = used_.find(member);
     if (used == used_.end() || !used->second) return "nothing says how far it is off";
-    if (*used->second <= *known.used) return "";
+    if (*used->second <= *known.used * kOfNineDigits) return "";
     return concat("it uses ", base::short_number(*used->second), " of what is allowed, more than ",
                   base::short_number(*known.used));
   }
@@ -248,7 +253,7 @@ class Judge {
     } else if (one_sided_.contains(id)) {
       out_.beyond.push_back(
           concat(id, " follows from a known difference, and is finite on one side alone"));
-    } else if (bounded && !(used && *used <= limit)) {
+    } else if (bounded && !(used && *used <= limit * kOfNineDigits)) {
       out_.beyond.push_back(
           concat(id, " follows from a known difference, and is further off than its bound allows (",
                  used ? base::short_number(*used) : "nothing says how far", ", ",

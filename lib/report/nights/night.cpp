@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "comparison/coverage.h"
 #include "report/page/page_answer.h"
+#include "report/page/read_parts.h"
 
 namespace ttrace::report {
 namespace {
@@ -23,12 +24,6 @@ using base::concat;
 constexpr std::array<std::string_view, 5> kNeverAlike{"path", "run", "recorded at", "took",
                                                       "computed by"};
 
-std::string in_a_list(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += concat(text.empty() ? "" : ", ", word);
-  return text;
-}
-
 // Adds what the commands were told: which tensors, and what judged them.
 void add_request(const Answer& answer, Night& night) {
   if (const auto& selection = answer.selection) {
@@ -39,7 +34,9 @@ void add_request(const Answer& answer, Night& night) {
                                        {"--skip", selection->skip},
                                        {"--kind", selection->kinds},
                                        {"--step", steps}}) {
-      if (!values.empty()) text += concat(text.empty() ? "" : " ", flag, " ", in_a_list(values));
+      for (const std::string& value : values) {
+        text += concat(text.empty() ? "" : " ", flag, " ", shell_word(value));
+      }
     }
     if (selection->common.value_or(false)) text += concat(text.empty() ? "" : " ", "--common");
     night.circumstances.emplace_back("selection", text);

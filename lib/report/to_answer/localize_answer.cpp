@@ -114,13 +114,11 @@ Answer to_answer(const localize::LocalizeReport& report) {
   out.consequences = report.consequences;
   out.suspects.emplace();
   for (const localize::LocalizedSuspect& suspect : report.suspects) {
-    out.suspects->push_back({id_of(suspect.key),
-                             suspect.used,
-                             suspect.used_before,
-                             {},
-                             trace::module_of(suspect.key),
-                             suspect.here,
-                             suspect.summary});
+    Answer::Suspect one{
+        id_of(suspect.key), suspect.used,   suspect.used_before, {}, trace::module_of(suspect.key),
+        suspect.here,       suspect.summary};
+    if (suspect.largest) one.largest_before = id_of(*suspect.largest);
+    out.suspects->push_back(std::move(one));
   }
   out.layers.emplace();
   for (const localize::LayerSummary& layer : report.layers) {
