@@ -109,7 +109,7 @@ def test_a_trace_that_is_read_is_not_written(folder: Path, ttrace: Run, command:
     assert {path: path.read_bytes() for path in before} == before
 
 
-READ = """candidate-specification known layout map noise reference report since spec specification
+READ = """candidate-specification known layout map noise reference report since specification
           starter tolerance"""
 WRITTEN = "html json junit markdown map-starter out output plan resume"
 

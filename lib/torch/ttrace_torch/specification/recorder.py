@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, Callable
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ttrace_torch.capture.replaced_functions import Function, replaced_functions
 from ttrace_torch.layout.dtensor import storage_of
 from ttrace_torch.specification import channels_last, mixed_layouts
 from ttrace_torch.specification.collectives import effect_of, tensors_in
@@ -30,9 +29,6 @@ from ttrace_torch.specification.sparse import dense_value
 from ttrace_torch.specification.storages import Storages, apply, dtype_name, shape_of
 
 _READS_NUMBER = "aten::_local_scalar_dense"
-# Of a list of numbers that a model takes from a tensor, such as how many tokens each expert gets,
-# so many are noted.
-_MOST_NUMBERS = 4096
 _SINGULAR = {"tensors1": "other", "scalar": "other", "scalars": "other"}
 
 
@@ -57,33 +53,6 @@ class OperationRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         # Whether numbers from outside, such as a count of updates, are constants of this step.
         self.of_step = False
         self._signatures: dict[Any, Signature] = {}
-        self._replacing: list[AbstractContextManager[None]] = []
-
-    def __enter__(self) -> Any:
-        lists = replaced_functions([(torch.Tensor, ("tolist",))], self._noting_lists)
-        lists.__enter__()
-        self._replacing.append(lists)
-        return super().__enter__()  # type: ignore[no-untyped-call]
-
-    def __exit__(self, *raised: Any) -> Any:
-        try:
-            return super().__exit__(*raised)  # type: ignore[no-untyped-call]
-        finally:
-            self._replacing.pop().__exit__(*raised)
-
-    def _noting_lists(self, tolist: Function) -> Function:
-        """Tensor.tolist() reads the memory of a tensor, and no operation shows that it does."""
-
-        def noted(tensor: torch.Tensor) -> Any:
-            if not self.paused and self.inside_model():
-                try:
-                    for number in tensor.detach().reshape(-1)[:_MOST_NUMBERS].unbind():
-                        number.item()
-                except Exception as error:  # noqa: BLE001
-                    self.mistakes[f"tolist: {error!r}"] += 1
-            return tolist(tensor)
-
-        return noted
 
     def value(self, tensor: torch.Tensor) -> Value:
         """The value that `tensor` holds now; a new leaf for one that the step did not make.

@@ -21,6 +21,7 @@ from ttrace_torch.capture.records import Key
 from ttrace_torch.specification.after_backward import Combination, after_backward
 from ttrace_torch.specification.document import document, write
 from ttrace_torch.specification.marks import Marks
+from ttrace_torch.specification.number_lists import noting_lists
 from ttrace_torch.specification.outside import constant_of
 from ttrace_torch.specification.recorder import OperationRecorder
 from ttrace_torch.specification.updates import Updates
@@ -127,7 +128,7 @@ class ReferenceRun:
             self._fail(error)
             yield
             return
-        with self._updates.recorder, self._recorder:
+        with self._updates.recorder, self._recorder, noting_lists(self._recorder):
             yield
 
     @contextmanager
